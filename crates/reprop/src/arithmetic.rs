@@ -1,0 +1,132 @@
+//! Arithmetic of the residual streams: exact on a grid, or plain floating point.
+//!
+//! A coupling is undone by subtracting what was added. In floating point `(x + f) - f` is not `x`. On a grid it is:
+//! let every stream value be a multiple of `2^-k` with magnitude below `2^(24-k)`. Such values fill an `f32`
+//! exactly, and so does the sum of two of them while it stays below the bound, because a 24-bit significand reaches
+//! from `2^-k` to `2^(24-k)`. The sub-block's output is rounded to the grid, `Q(f)`, and then `x + Q(f)` and
+//! `y - Q(f)` are both exact: the inverse holds at any depth, in the same four bytes, with no side information.
+//!
+//! Rounding is part of the forward under every strategy, and is taken as the identity by gradients.
+
+use burn::tensor::{DType, Tensor};
+
+use crate::{Error, Result};
+
+/// How the two residual streams are added to.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use reprop::Arithmetic;
+///
+/// let exact = Arithmetic::default();
+/// let x = exact.enter(Tensor::<1>::from_floats([0.1, -3.7], &Device::flex()));
+/// let f = Tensor::<1>::from_floats([1e-3, 2.0 / 3.0], &Device::flex());
+/// let y = exact.add(x.clone(), f.clone());
+/// assert_eq!(exact.subtract(y, f).to_data(), x.to_data());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Multiples of `2^-fraction_bits`: the inverse is exact at any depth while magnitudes stay below
+    /// `2^(24 - fraction_bits)`, which is checked.
+    Exact {
+        /// Bits right of the point.
+        fraction_bits: u32,
+    },
+    /// Plain `f32`: the inverse drifts by about one rounding a block (see `Arithmetic::Float` in the guide), so
+    /// recomputed gradients are close to stored ones, not equal.
+    Float,
+}
+
+/// Resolution `2^-14 = 6.1e-5`, range `2^10 = 1024`.
+const DEFAULT_FRACTION_BITS: u32 = 14;
+/// The significand of an `f32`, with its hidden bit.
+const SIGNIFICAND_BITS: u32 = 24;
+
+impl Default for Arithmetic {
+    fn default() -> Self {
+        Self::Exact { fraction_bits: DEFAULT_FRACTION_BITS }
+    }
+}
+
+impl Arithmetic {
+    /// Values as they enter the streams: rounded to the grid once.
+    ///
+    /// Adding zero turns `-0.0` into `0.0`. From then on no stream holds a negative zero, since a sum is `-0.0` only
+    /// where both of its terms are; so the inverse gives back the sign of zero as well.
+    pub fn enter<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        self.quantize(x.cast(DType::F32)).add_scalar(0.0)
+    }
+
+    /// `x (+) Q(f)`.
+    pub fn add<const D: usize>(self, x: Tensor<D>, f: Tensor<D>) -> Tensor<D> {
+        x + self.quantize(f)
+    }
+
+    /// `y (-) Q(f)`, which undoes [`Self::add`].
+    pub fn subtract<const D: usize>(self, y: Tensor<D>, f: Tensor<D>) -> Tensor<D> {
+        y - self.quantize(f)
+    }
+
+    /// `Q`: to the nearest point of the grid, ties to even.
+    fn quantize<const D: usize>(self, f: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::Exact { fraction_bits } => {
+                let scale = (fraction_bits as f32).exp2();
+                f.mul_scalar(scale).round().mul_scalar(scale.recip())
+            }
+            Self::Float => f,
+        }
+    }
+
+    /// The magnitude below which additions are exact.
+    pub fn limit(self) -> Option<f32> {
+        match self {
+            Self::Exact { fraction_bits } => Some(((SIGNIFICAND_BITS as f32) - (fraction_bits as f32)).exp2()),
+            Self::Float => None,
+        }
+    }
+}
+
+/// The largest magnitude that streams reached, kept on the device until it is asked for, so that the check costs one
+/// wait a pass and not one a block.
+#[derive(Clone, Debug)]
+pub struct RangeWatch {
+    arithmetic: Arithmetic,
+    largest: Option<Tensor<1>>,
+}
+
+impl RangeWatch {
+    /// Watches streams of `arithmetic`.
+    pub fn new(arithmetic: Arithmetic) -> Self {
+        Self { arithmetic, largest: None }
+    }
+
+    /// Looks at a stream.
+    pub fn look<const D: usize>(&mut self, x: &Tensor<D>) {
+        if self.arithmetic.limit().is_none() {
+            return;
+        }
+        let magnitude = x.clone().abs().max();
+        self.largest = Some(match self.largest.take() {
+            Some(largest) => largest.max_pair(magnitude),
+            None => magnitude,
+        });
+    }
+
+    /// An error if a stream left its range.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOverflow`] with the magnitude reached.
+    pub fn check(self) -> Result<()> {
+        let (Arithmetic::Exact { fraction_bits }, Some(largest)) = (self.arithmetic, self.largest) else {
+            return Ok(());
+        };
+        let reached = largest.into_scalar::<f32>();
+        match self.arithmetic.limit() {
+            // Written so that a value that is not a number fails.
+            Some(limit) if !(reached < limit) => Err(Error::RangeOverflow { reached, limit, fraction_bits }),
+            _ => Ok(()),
+        }
+    }
+}

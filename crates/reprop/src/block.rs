@@ -1,0 +1,171 @@
+//! Pieces of a network: reversible blocks, and the ordinary parts between and around them.
+
+use burn::tensor::Tensor;
+
+use crate::{AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
+
+/// Bytes that a block will need beside the streams it is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockFootprint {
+    /// What is kept for its gradients.
+    pub saved: u64,
+    /// The most that a forward or a recover needs beside streams and saved tensors.
+    pub forward: u64,
+    /// The most that grads needs beside saved tensors and stream gradients.
+    pub grads: u64,
+}
+
+/// A reversible block: its inputs can be had back from its outputs.
+///
+/// Nearly every block is a [`Couple`](crate::Couple), which implements this.
+pub trait Block<const D: usize>: Send + Sync {
+    /// The outputs.
+    fn forward(&self, x: Streams<D>, context: &Context<'_>) -> Streams<D>;
+
+    /// The outputs, and what [`Self::grads`] needs.
+    fn forward_saving(&self, x: Streams<D>, context: &Context<'_>) -> (Streams<D>, AnySaved);
+
+    /// The inputs from the outputs.
+    fn inverse(&self, y: Streams<D>, context: &Context<'_>) -> Streams<D>;
+
+    /// The inputs from the outputs, and what [`Self::grads`] needs.
+    fn recover(&self, y: Streams<D>, context: &Context<'_>) -> (Streams<D>, AnySaved);
+
+    /// From the gradients of the outputs those of the inputs; gradients of parameters are added to `gradients`.
+    fn grads(
+        &self,
+        saved: AnySaved,
+        dy: Streams<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<D>;
+
+    /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint>;
+}
+
+/// An ordinary, non-reversible block between two stages: it changes the streams' shape, or fuses them.
+///
+/// [`AutodiffTransition`](crate::AutodiffTransition) writes this for a plain Burn module.
+pub trait Transition<const D: usize>: Send + Sync {
+    /// The next stage's inputs from the last one's outputs.
+    fn forward(&self, x: Streams<D>, context: &Context<'_>) -> Streams<D> {
+        self.forward_saving(x, context).0
+    }
+
+    /// The same, and what [`Self::vjp`] needs.
+    fn forward_saving(&self, x: Streams<D>, context: &Context<'_>) -> (Streams<D>, AnySaved);
+
+    /// From the gradients of the outputs those of the inputs.
+    fn vjp(
+        &self,
+        saved: AnySaved,
+        dy: Streams<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<D>;
+
+    /// The shape of the outputs, and the bytes that the methods will need, or `None` where that cannot be told.
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
+        let _ = (dims, context);
+        None
+    }
+}
+
+/// What comes before the first block: from the network's input to streams.
+pub trait Stem<const D: usize>: Send + Sync {
+    /// The network's input.
+    type Input: Clone + Send;
+    /// What the derivative needs.
+    type Saved: Saved;
+
+    /// An error if the input's shape does not fit, before anything runs on it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`](crate::Error::Shape), naming both shapes.
+    fn check(&self, input: &Self::Input) -> Result<()> {
+        let _ = input;
+        Ok(())
+    }
+
+    /// The streams.
+    fn forward(&self, input: Self::Input, context: &Context<'_>) -> Streams<D> {
+        self.forward_saving(input, context).0
+    }
+
+    /// The streams, and what [`Self::vjp`] needs.
+    fn forward_saving(&self, input: Self::Input, context: &Context<'_>) -> (Streams<D>, Self::Saved);
+
+    /// Gradients of parameters from those of the streams.
+    fn vjp(&self, saved: Self::Saved, dx: Streams<D>, context: &Context<'_>, gradients: &mut Gradients);
+
+    /// The shape of the streams for a batch of `batch` samples, and the bytes that the methods will need, or `None`
+    /// where that cannot be told.
+    fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; D], Footprint)> {
+        let _ = (batch, context);
+        None
+    }
+}
+
+/// What comes after the last block: from streams to an output, and to a loss.
+pub trait Head<const D: usize>: Send + Sync {
+    /// What the output is compared with.
+    type Target: Clone + Send;
+    /// What the network says.
+    type Output;
+    /// What the derivative needs.
+    type Saved: Saved;
+
+    /// An error if the targets do not fit a batch of `batch` samples, before anything runs on them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`](crate::Error::Shape), naming both shapes.
+    fn check(&self, target: &Self::Target, batch: usize) -> Result<()> {
+        let _ = (target, batch);
+        Ok(())
+    }
+
+    /// The output alone.
+    fn predict(&self, x: Streams<D>, context: &Context<'_>) -> Self::Output;
+
+    /// The loss (one element), the output, and what [`Self::vjp`] needs.
+    fn loss_saving(
+        &self,
+        x: Streams<D>,
+        target: Self::Target,
+        context: &Context<'_>,
+    ) -> (Tensor<1>, Self::Output, Self::Saved);
+
+    /// Gradients of the streams from `weight` times the loss's.
+    fn vjp(
+        &self,
+        saved: Self::Saved,
+        weight: f64,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<D>;
+
+    /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
+        let _ = (dims, context);
+        None
+    }
+}
+
+/// One piece of a network between stem and head.
+pub enum Piece<'n, const D: usize> {
+    /// A reversible block.
+    Block(&'n dyn Block<D>),
+    /// An ordinary block between two stages.
+    Transition(&'n dyn Transition<D>),
+}
+
+impl<const D: usize> Clone for Piece<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const D: usize> Copy for Piece<'_, D> {}

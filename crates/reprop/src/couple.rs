@@ -1,0 +1,168 @@
+//! The coupling: two streams, each changed by a function of the other, so that the change can be undone.
+//!
+//! ```text
+//! Y1 = X1 + F(X2)          X2 = Y2 - G(Y1)
+//! Y2 = X2 + G(Y1)          X1 = Y1 - F(X2)
+//! ```
+//! (Dinh et al., *NICE*, 2015; Gomez et al., *The reversible residual network*, 2017.)
+
+use burn::module::Module;
+
+use crate::{AnySaved, Block, BlockFootprint, Context, Footprint, Gradients, Residual, Saved, Streams};
+
+/// Masks of F and of G are different sites of one block.
+const BRANCH_F: u64 = 0;
+const BRANCH_G: u64 = 1;
+
+/// A block that is a coupling of two sub-blocks. Implement it to give F and G names of your own; [`Coupling`] does
+/// where `f` and `g` are good enough.
+///
+/// ```
+/// use burn::module::Module;
+/// use reprop::{Couple, Residual};
+///
+/// #[derive(Module, Debug)]
+/// struct TransformerBlock<A: Module, M: Module> {
+///     attention: A,
+///     mlp: M,
+/// }
+///
+/// impl<A: Module + Residual<3>, M: Module + Residual<3>> Couple<3> for TransformerBlock<A, M> {
+///     type F = A;
+///     type G = M;
+///
+///     fn f(&self) -> &A {
+///         &self.attention
+///     }
+///
+///     fn g(&self) -> &M {
+///         &self.mlp
+///     }
+/// }
+/// ```
+pub trait Couple<const D: usize>: Send + Sync {
+    /// The sub-block that changes `X1`.
+    type F: Residual<D>;
+    /// The sub-block that changes `X2`.
+    type G: Residual<D>;
+
+    /// F.
+    fn f(&self) -> &Self::F;
+
+    /// G.
+    fn g(&self) -> &Self::G;
+}
+
+/// A coupling of any two sub-blocks.
+#[derive(Module, Debug)]
+pub struct Coupling<F: Module, G: Module> {
+    /// Changes `X1` by a function of `X2`.
+    pub f: F,
+    /// Changes `X2` by a function of the new `X1`.
+    pub g: G,
+}
+
+impl<F: Module, G: Module> Coupling<F, G> {
+    /// The coupling of `f` and `g`.
+    pub fn new(f: F, g: G) -> Self {
+        Self { f, g }
+    }
+}
+
+impl<const D: usize, F, G> Couple<D> for Coupling<F, G>
+where
+    F: Module + Residual<D>,
+    G: Module + Residual<D>,
+{
+    type F = F;
+    type G = G;
+
+    fn f(&self) -> &F {
+        &self.f
+    }
+
+    fn g(&self) -> &G {
+        &self.g
+    }
+}
+
+/// What both halves of a coupling saved.
+struct CoupleSaved<F, G> {
+    f: F,
+    g: G,
+}
+
+impl<F: Saved, G: Saved> Saved for CoupleSaved<F, G> {
+    fn bytes(&self) -> u64 {
+        self.f.bytes() + self.g.bytes()
+    }
+}
+
+impl<const D: usize, C: Couple<D>> Block<D> for C {
+    fn forward(&self, Streams { x1, x2 }: Streams<D>, context: &Context<'_>) -> Streams<D> {
+        let arithmetic = context.arithmetic();
+        let y1 = arithmetic.add(x1, self.f().forward(x2.clone(), &context.branch(BRANCH_F)));
+        let y2 = arithmetic.add(x2, self.g().forward(y1.clone(), &context.branch(BRANCH_G)));
+        Streams::new(y1, y2)
+    }
+
+    fn forward_saving(
+        &self,
+        Streams { x1, x2 }: Streams<D>,
+        context: &Context<'_>,
+    ) -> (Streams<D>, AnySaved) {
+        let arithmetic = context.arithmetic();
+        let (change, f) = self.f().forward_saving(x2.clone(), &context.branch(BRANCH_F));
+        let y1 = arithmetic.add(x1, change);
+        let (change, g) = self.g().forward_saving(y1.clone(), &context.branch(BRANCH_G));
+        let y2 = arithmetic.add(x2, change);
+        (Streams::new(y1, y2), AnySaved::new(CoupleSaved { f, g }))
+    }
+
+    fn inverse(&self, Streams { x1: y1, x2: y2 }: Streams<D>, context: &Context<'_>) -> Streams<D> {
+        let arithmetic = context.arithmetic();
+        let x2 = arithmetic.subtract(y2, self.g().forward(y1.clone(), &context.branch(BRANCH_G)));
+        let x1 = arithmetic.subtract(y1, self.f().forward(x2.clone(), &context.branch(BRANCH_F)));
+        Streams::new(x1, x2)
+    }
+
+    fn recover(
+        &self,
+        Streams { x1: y1, x2: y2 }: Streams<D>,
+        context: &Context<'_>,
+    ) -> (Streams<D>, AnySaved) {
+        let arithmetic = context.arithmetic();
+        let (change, g) = self.g().forward_saving(y1.clone(), &context.branch(BRANCH_G));
+        let x2 = arithmetic.subtract(y2, change);
+        let (change, f) = self.f().forward_saving(x2.clone(), &context.branch(BRANCH_F));
+        let x1 = arithmetic.subtract(y1, change);
+        (Streams::new(x1, x2), AnySaved::new(CoupleSaved { f, g }))
+    }
+
+    fn grads(
+        &self,
+        saved: AnySaved,
+        Streams { x1: dy1, x2: dy2 }: Streams<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<D> {
+        let CoupleSaved { f, g } = saved
+            .into::<CoupleSaved<<C::F as Residual<D>>::Saved, <C::G as Residual<D>>::Saved>>();
+        let dx1 = dy1 + self.g().vjp(g, dy2.clone(), &context.branch(BRANCH_G), gradients);
+        let dx2 = dy2 + self.f().vjp(f, dx1.clone(), &context.branch(BRANCH_F), gradients);
+        Streams::new(dx1, dx2)
+    }
+
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
+        let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
+        let f: Footprint = self.f().footprint(dims, context)?;
+        let g: Footprint = self.g().footprint(dims, context)?;
+        Some(BlockFootprint {
+            saved: f.saved + g.saved,
+            // Beside both streams: the change, and what makes it.
+            forward: f.forward.max(g.forward) + stream,
+            // G's derivative runs while F's saved tensors wait, F's when G's are gone; each beside the stream gradients.
+            grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
+        })
+    }
+}

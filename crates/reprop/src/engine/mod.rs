@@ -1,0 +1,27 @@
+//! The engine: one forward and one backward for all strategies.
+//!
+//! A strategy comes down to a [`Plan`]: from which piece on saved tensors are kept, and whether the two halves of the
+//! backward pass run side by side. Everything else follows from what was kept:
+//!
+//! ```text
+//! backward = fold over the pieces, from the last to the first, of
+//!     join( grads of the pieces at hand , recover of the next block below )
+//! ```
+//! `recover` needs only the streams above it, and `grads` only its own saved tensors and the gradients from above, so
+//! neither waits for the other. A piece whose saved tensors were kept is recovered by handing them over, at no cost,
+//! and the block below it is recovered in the same breath: the overlap goes on across transitions, and a stored
+//! network is the case in which the first recovery hands over everything.
+
+mod backward;
+mod forward;
+mod plan;
+
+pub use backward::Tape;
+pub(crate) use forward::{inverse, predict, record, streams};
+pub use plan::Prediction;
+pub(crate) use plan::predicted;
+
+/// The stem's place in the keys of masks; pieces follow, then the head.
+const STEM: usize = 0;
+/// The first piece's place.
+const FIRST_PIECE: usize = 1;

@@ -1,0 +1,55 @@
+//! What can go wrong, with the numbers in it.
+
+use thiserror::Error;
+
+/// Why a pass through a network could not be honoured.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Error {
+    /// A stream left the range in which its fixed-point arithmetic is exact.
+    #[error(
+        "the residual streams reached magnitude {reached:e}, but {fraction_bits} fraction bits are exact only below {limit}: \
+         use fewer fraction bits, a smaller learning rate, or `Arithmetic::Float`"
+    )]
+    RangeOverflow {
+        /// The largest magnitude met (infinite or not a number where a sub-block gave such a value).
+        reached: f32,
+        /// Magnitudes below this are exact.
+        limit: f32,
+        /// The fraction bits of the grid.
+        fraction_bits: u32,
+    },
+    /// The loss is infinite or not a number.
+    #[error("the loss is {loss} at step {step}: its gradients would destroy the parameters")]
+    LossNotFinite {
+        /// The loss.
+        loss: f32,
+        /// The step of the pass.
+        step: u64,
+    },
+    /// An input whose shape does not fit the network.
+    #[error("{what}: expected {expected}, found {found}")]
+    Shape {
+        /// Which input.
+        what: &'static str,
+        /// What fits.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// No parameter of the network requires gradients.
+    #[error(
+        "none of the network's parameters requires gradients: initialise it on `device.autodiff()`, or unfreeze some of them"
+    )]
+    NothingToTrain,
+    /// A budget below what the leanest strategy needs.
+    #[error("the budget of {budget} bytes is below the {least} bytes that the leanest strategy needs")]
+    BudgetTooSmall {
+        /// The bytes given.
+        budget: u64,
+        /// The bytes needed at least.
+        least: u64,
+    },
+}
+
+/// The result of a pass.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

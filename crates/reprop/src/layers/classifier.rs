@@ -1,0 +1,153 @@
+//! The head of vision transformers: both streams averaged over the tokens, a norm, a linear layer, cross-entropy.
+//!
+//! ```text
+//! loss = -mean over samples of sum_c t_c log p_c,   t = (1 - s) onehot + s / classes
+//! dlogits = (p - t) / batch
+//! ```
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{LayerNorm, Linear};
+use burn::tensor::{Int, Tensor, activation::log_softmax};
+
+use crate::{Context, Error, Footprint, Gradients, Head, Precision, Result, Streams};
+
+use super::Initial;
+use super::linear::{linear, linear_vjp};
+use super::norm::{affine, norm_vjp, normalise};
+
+/// Settings of a [`Classifier`].
+#[derive(Config, Debug)]
+pub struct ClassifierConfig {
+    /// Width of each stream.
+    pub width: usize,
+    /// Number of classes.
+    pub classes: usize,
+    /// How much of the target goes to all classes alike.
+    #[config(default = 0.0)]
+    pub label_smoothing: f64,
+}
+
+impl ClassifierConfig {
+    /// A head with initial parameters.
+    pub fn init(&self, initial: &mut Initial) -> Classifier {
+        let Self { width, classes, label_smoothing } = *self;
+        assert!(classes > 0, "a classifier needs at least one class");
+        Classifier {
+            norm: initial.norm(2 * width),
+            linear: initial.linear(2 * width, classes),
+            classes,
+            label_smoothing,
+        }
+    }
+}
+
+/// Classifies the mean token of both streams.
+///
+/// # Shapes
+///
+/// `[batch, tokens, width]` twice `-> [batch, classes]`
+#[derive(Module, Debug)]
+pub struct Classifier {
+    /// Over both streams' features.
+    pub norm: LayerNorm,
+    /// To the classes' scores.
+    pub linear: Linear,
+    classes: usize,
+    label_smoothing: f64,
+}
+
+/// What the derivative needs: small, since tokens are averaged first.
+pub struct Saved {
+    tokens: usize,
+    normalised: Tensor<2>,
+    scale: Tensor<2>,
+    /// `p - t`, `[batch, classes]`.
+    surplus: Tensor<2>,
+}
+
+impl crate::Saved for Saved {
+    fn bytes(&self) -> u64 {
+        self.normalised.bytes() + self.scale.bytes() + self.surplus.bytes()
+    }
+}
+
+impl Classifier {
+    fn logits(&self, Streams { x1, x2 }: Streams<3>) -> (Tensor<2>, Tensor<2>, Tensor<2>) {
+        let mean = |x: Tensor<3>| x.mean_dim(1).squeeze_dim::<2>(1);
+        let (normalised, scale) = normalise(Tensor::cat(vec![mean(x1), mean(x2)], 1));
+        let logits = linear(affine(normalised.clone(), &self.norm), &self.linear, Precision::F32);
+        (logits, normalised, scale)
+    }
+}
+
+impl Head<3> for Classifier {
+    type Target = Tensor<1, Int>;
+    type Output = Tensor<2>;
+    type Saved = Saved;
+
+    fn check(&self, labels: &Tensor<1, Int>, batch: usize) -> Result<()> {
+        let [found] = labels.dims();
+        if found != batch {
+            return Err(Error::Shape {
+                what: "labels",
+                expected: format!("[{batch}]"),
+                found: format!("[{found}]"),
+            });
+        }
+        Ok(())
+    }
+
+    fn predict(&self, x: Streams<3>, _: &Context<'_>) -> Tensor<2> {
+        self.logits(x).0
+    }
+
+    fn loss_saving(
+        &self,
+        x: Streams<3>,
+        labels: Tensor<1, Int>,
+        _: &Context<'_>,
+    ) -> (Tensor<1>, Tensor<2>, Saved) {
+        let [batch, tokens, _] = x.dims();
+        let (logits, normalised, scale) = self.logits(x);
+        let classes = Tensor::<1, Int>::arange(0..self.classes as i64, &logits.device());
+        let target = labels
+            .reshape([batch, 1])
+            .expand([batch, self.classes])
+            .equal(classes.unsqueeze::<2>().expand([batch, self.classes]))
+            .float()
+            .mul_scalar(1.0 - self.label_smoothing)
+            .add_scalar(self.label_smoothing / self.classes as f64);
+        let log_probabilities = log_softmax(logits.clone(), 1);
+        let loss = (log_probabilities.clone() * target.clone()).sum().mul_scalar(-1.0 / batch as f64);
+        let surplus = log_probabilities.exp() - target;
+        (loss, logits, Saved { tokens, normalised, scale, surplus })
+    }
+
+    fn vjp(
+        &self,
+        Saved { tokens, normalised, scale, surplus }: Saved,
+        weight: f64,
+        _: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<3> {
+        let [batch, features] = normalised.dims();
+        let width = features / 2;
+        let dlogits = surplus.mul_scalar(weight / batch as f64);
+        let input = {
+            let normalised = normalised.clone();
+            move || affine(normalised, &self.norm)
+        };
+        let dinput = linear_vjp(input, dlogits, &self.linear, Precision::F32, gradients);
+        let dmean = norm_vjp(normalised, scale, dinput, &self.norm, gradients).mul_scalar(1.0 / tokens as f64);
+        let spread = |start| {
+            dmean.clone().narrow(1, start, width).reshape([batch, 1, width]).expand([batch, tokens, width])
+        };
+        Streams::new(spread(0), spread(width))
+    }
+
+    fn footprint(&self, [batch, _, width]: [usize; 3], _: &Context<'_>) -> Option<Footprint> {
+        let features = (batch * (2 * width + 1 + self.classes) * size_of::<f32>()) as u64;
+        Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features })
+    }
+}

@@ -1,0 +1,139 @@
+//! The multi-layer perceptron as a sub-block: pre-norm, two linear layers with GELU between, no residual inside.
+//!
+//! ```text
+//! h = norm(x) W1 + b,   y = gelu(h) W2 + b
+//! gelu(h) = h P(h),     gelu'(h) = P(h) + h p(h)
+//! ```
+//! with `P` and `p` the normal distribution and density. Saved: the normalised input, its scale, and `h`. `P(h)` has to
+//! be computed anew for the derivative in any case, and `gelu(h)` is one product away from it, so it is not saved.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{LayerNorm, Linear};
+use burn::tensor::Tensor;
+
+use crate::{Context, Footprint, Gradients, Precision, Residual};
+
+use super::linear::{linear, linear_vjp};
+use super::norm::{affine, norm_vjp, normalise};
+use super::{Initial, site};
+
+/// Settings of an [`Mlp`].
+#[derive(Config, Debug)]
+pub struct MlpConfig {
+    /// Width of the stream.
+    pub width: usize,
+    /// Width between the two layers.
+    pub hidden: usize,
+    /// Rate at which elements of the output are dropped.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+    /// Rate at which whole samples of the output are dropped.
+    #[config(default = 0.0)]
+    pub drop_path: f64,
+}
+
+impl MlpConfig {
+    /// A perceptron with initial parameters.
+    pub fn init(&self, initial: &mut Initial) -> Mlp {
+        let Self { width, hidden, dropout, drop_path } = *self;
+        Mlp {
+            norm: initial.norm(width),
+            expand: initial.linear(width, hidden),
+            contract: initial.linear(hidden, width),
+            hidden,
+            dropout,
+            drop_path,
+        }
+    }
+}
+
+/// A multi-layer perceptron on each token.
+///
+/// # Shapes
+///
+/// `[batch, tokens, width] -> [batch, tokens, width]`
+#[derive(Module, Debug)]
+pub struct Mlp {
+    /// Before everything.
+    pub norm: LayerNorm,
+    /// From the stream's width to the hidden one.
+    pub expand: Linear,
+    /// And back.
+    pub contract: Linear,
+    hidden: usize,
+    dropout: f64,
+    drop_path: f64,
+}
+
+/// `P(h)`, the normal distribution function.
+fn distribution(h: Tensor<2>) -> Tensor<2> {
+    h.mul_scalar(FRAC_1_SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5)
+}
+
+/// `p(h)`, the normal density.
+fn density(h: Tensor<2>) -> Tensor<2> {
+    h.square().mul_scalar(-0.5).exp().mul_scalar((2.0 * PI).sqrt().recip())
+}
+
+impl Residual<3> for Mlp {
+    /// Normalised input `[b, n, d]`, its scale `[b, n, 1]`, and `h`.
+    type Saved = (Tensor<3>, Tensor<3>, Tensor<2>);
+
+    fn forward_saving(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, Self::Saved) {
+        let precision = context.precision();
+        let [batch, tokens, width] = x.dims();
+        let (normalised, scale) = normalise(x);
+        let input = precision.cast(affine(normalised.clone(), &self.norm)).reshape([batch * tokens, width]);
+        let h = linear(input, &self.expand, precision);
+        let y = linear(distribution(h.clone()) * h.clone(), &self.contract, precision);
+        let y = Precision::F32.cast(y).reshape([batch, tokens, width]);
+        let y = context.dropout(y, self.dropout, site::OUTPUT);
+        let y = context.drop_path(y, self.drop_path, site::PATH);
+        (y, (normalised, scale, h))
+    }
+
+    fn vjp(
+        &self,
+        (normalised, scale, h): Self::Saved,
+        dy: Tensor<3>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<3> {
+        let precision = context.precision();
+        let [batch, tokens, width] = dy.dims();
+        let dy = context.drop_path(dy, self.drop_path, site::PATH);
+        let dy = context.dropout(dy, self.dropout, site::OUTPUT);
+        let dy = precision.cast(dy).reshape([batch * tokens, width]);
+
+        let distribution = distribution(h.clone());
+        let active = {
+            let (distribution, h) = (distribution.clone(), h.clone());
+            move || distribution * h
+        };
+        let dactive = linear_vjp(active, dy, &self.contract, precision, gradients);
+        let dh = (density(h.clone()) * h + distribution) * dactive;
+
+        let input = {
+            let normalised = normalised.clone();
+            move || precision.cast(affine(normalised, &self.norm)).reshape([batch * tokens, width])
+        };
+        let dinput = linear_vjp(input, dh, &self.expand, precision, gradients);
+        let dinput = Precision::F32.cast(dinput).reshape([batch, tokens, width]);
+        norm_vjp(normalised, scale, dinput, &self.norm, gradients)
+    }
+
+    fn footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Option<Footprint> {
+        let rows = (batch * tokens) as u64;
+        let stream = rows * width as u64;
+        let hidden = rows * self.hidden as u64;
+        let half = context.precision().bytes();
+        Some(Footprint {
+            saved: 4 * (stream + rows) + half * hidden,
+            forward: half * 2 * hidden,
+            vjp: half * (3 * hidden + stream),
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! Sub-blocks with hand-written derivatives, written in Burn's operations: they run on any device, keep no graph, and
+//! know their bytes beforehand.
+
+mod attention;
+mod classifier;
+mod initial;
+mod linear;
+mod mlp;
+mod norm;
+mod patches;
+
+pub use attention::{Attention, AttentionConfig};
+pub use classifier::{Classifier, ClassifierConfig};
+pub use initial::Initial;
+pub use mlp::{Mlp, MlpConfig};
+pub use patches::{Patches, PatchesConfig};
+
+/// Sites of the masks inside a sub-block.
+mod site {
+    /// Elements of the sub-block's output.
+    pub const OUTPUT: u64 = 0;
+    /// Whole samples of the sub-block's output.
+    pub const PATH: u64 = 1;
+}

@@ -1,0 +1,132 @@
+//! The stem of vision transformers: an image cut into patches, each mapped to a token.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+
+use crate::{Context, Error, Footprint, Gradients, Precision, Result, Stem, Streams};
+
+use super::Initial;
+use super::linear::{linear, value};
+
+/// Settings of [`Patches`].
+#[derive(Config, Debug)]
+pub struct PatchesConfig {
+    /// Side of the square image in pixels.
+    pub image: usize,
+    /// Side of a square patch; divides the image's.
+    pub patch: usize,
+    /// Channels of the image.
+    pub channels: usize,
+    /// Width of a token.
+    pub width: usize,
+}
+
+impl PatchesConfig {
+    /// Tokens of an image.
+    pub fn tokens(&self) -> usize {
+        (self.image / self.patch).pow(2)
+    }
+
+    /// A stem with initial parameters.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the patch does not divide the image.
+    pub fn init(&self, initial: &mut Initial) -> Patches {
+        let Self { image, patch, channels, width } = *self;
+        assert!(
+            patch > 0 && image > 0 && image.is_multiple_of(patch),
+            "patches of {patch} pixels do not divide an image of {image}"
+        );
+        Patches {
+            projection: initial.linear(channels * patch * patch, width),
+            positions: initial.truncated_normal([self.tokens(), width]),
+            image,
+            patch,
+            channels,
+            width,
+        }
+    }
+}
+
+/// Cuts an image into patches, maps each to a token, and adds a learned position. Both streams begin as the same
+/// tokens.
+///
+/// The projection is a convolution whose kernel and stride are the patch; its weight is kept as a matrix
+/// `[channels * patch * patch, width]`, rows ordered by channel, then row, then column of the patch.
+///
+/// # Shapes
+///
+/// `[batch, channels, image, image] -> [batch, tokens, width]`
+#[derive(Module, Debug)]
+pub struct Patches {
+    /// From a patch's pixels to a token.
+    pub projection: Linear,
+    /// One vector a token: `[tokens, width]`.
+    pub positions: Param<Tensor<2>>,
+    image: usize,
+    patch: usize,
+    channels: usize,
+    width: usize,
+}
+
+impl Patches {
+    fn grid(&self) -> usize {
+        self.image / self.patch
+    }
+
+    /// `[batch, channels, image, image] -> [batch * tokens, channels * patch * patch]`
+    fn cut(&self, images: Tensor<4>) -> Tensor<2> {
+        let (batch, grid) = (images.dims()[0], self.grid());
+        let cut: Tensor<6> = images.reshape([batch, self.channels, grid, self.patch, grid, self.patch]);
+        cut.permute([0, 2, 4, 1, 3, 5]).reshape([batch * grid * grid, self.channels * self.patch * self.patch])
+    }
+}
+
+impl Stem<3> for Patches {
+    type Input = Tensor<4>;
+    type Saved = Tensor<2>;
+
+    fn check(&self, images: &Tensor<4>) -> Result<()> {
+        let [batch, channels, height, width] = images.dims();
+        if batch == 0 || [channels, height, width] != [self.channels, self.image, self.image] {
+            return Err(Error::Shape {
+                what: "images",
+                expected: format!("[1 or more, {}, {}, {}]", self.channels, self.image, self.image),
+                found: format!("[{batch}, {channels}, {height}, {width}]"),
+            });
+        }
+        Ok(())
+    }
+
+    fn forward_saving(&self, images: Tensor<4>, _: &Context<'_>) -> (Streams<3>, Tensor<2>) {
+        let batch = images.dims()[0];
+        let patches = self.cut(images);
+        let tokens = linear(patches.clone(), &self.projection, Precision::F32);
+        let tokens = tokens.reshape([batch, self.grid().pow(2), self.width])
+            + value(&self.positions, Precision::F32).unsqueeze();
+        (Streams::duplicate(tokens), patches)
+    }
+
+    fn vjp(&self, patches: Tensor<2>, dx: Streams<3>, _: &Context<'_>, gradients: &mut Gradients) {
+        let dtokens = dx.x1 + dx.x2;
+        let [batch, tokens, width] = dtokens.dims();
+        gradients.add(&self.positions, || dtokens.clone().sum_dim(0).squeeze_dim(0));
+        let rows = dtokens.reshape([batch * tokens, width]);
+        let Linear { weight, bias } = &self.projection;
+        // Nothing before the stem needs the patches' own gradient, so `linear_vjp` would compute too much.
+        gradients.add(weight, || patches.transpose().matmul(rows.clone()));
+        if let Some(bias) = bias {
+            gradients.add(bias, || rows.sum_dim(0).squeeze_dim(0));
+        }
+    }
+
+    fn footprint(&self, batch: usize, _: &Context<'_>) -> Option<([usize; 3], Footprint)> {
+        let tokens = self.grid().pow(2);
+        let pixels = (batch * self.channels * self.image * self.image * size_of::<f32>()) as u64;
+        let stream = (batch * tokens * self.width * size_of::<f32>()) as u64;
+        Some(([batch, tokens, self.width], Footprint { saved: pixels, forward: stream, vjp: stream }))
+    }
+}

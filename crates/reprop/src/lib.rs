@@ -1,0 +1,43 @@
+//! Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
+#![doc = ""]
+
+mod arithmetic;
+mod autodiff;
+mod block;
+mod couple;
+mod engine;
+mod error;
+mod footprint;
+mod gradients;
+pub mod layers;
+mod meter;
+mod names;
+mod network;
+mod pass;
+mod precision;
+mod random;
+mod residual;
+mod saved;
+mod side;
+mod strategy;
+mod streams;
+
+pub use arithmetic::{Arithmetic, RangeWatch};
+pub use autodiff::{Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Layer, LossLayer, StemLayer, StreamsLayer};
+pub use block::{Block, BlockFootprint, Head, Piece, Stem, Transition};
+pub use couple::{Couple, Coupling};
+pub use engine::{Prediction, Tape};
+pub use error::{Error, Result};
+pub use footprint::Footprint;
+pub use gradients::Gradients;
+pub use meter::{Held, Holder, Kept, MemoryReport, Meter};
+pub use names::{gradient_digest, named_gradients, named_parameters, parameter_digest};
+pub use network::{Input, Network, Output, Step, Target};
+pub use pass::{Context, Pass};
+pub use precision::Precision;
+pub use random::Key;
+pub use residual::Residual;
+pub use saved::{AnySaved, Saved};
+pub use side::{HiddenKeys, Side};
+pub use strategy::{Strategy, UnknownStrategy};
+pub use streams::Streams;

@@ -1,0 +1,79 @@
+//! Parameters and gradients by name, and digests over their bits.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Every parameter of `module` by its dotted name (`blocks.3.attention.qkv.weight`), in the order of names.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::Device;
+///
+/// let linear = LinearConfig::new(2, 3).init(&Device::flex());
+/// let names: Vec<String> = reprop::named_parameters(&linear).into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["bias", "weight"]);
+/// ```
+pub fn named_parameters<M: Module>(module: &M) -> Vec<(String, TensorData)> {
+    collect(module, None)
+}
+
+/// The gradient of every parameter of `module` that has one, by name, in the order of names.
+pub fn named_gradients<M: Module>(module: &M, gradients: &GradientsParams) -> Vec<(String, TensorData)> {
+    collect(module, Some(gradients))
+}
+
+/// A hash over the names and bits of all parameters: equal digests mean equal bits.
+pub fn parameter_digest<M: Module>(module: &M) -> String {
+    digest(&named_parameters(module))
+}
+
+/// A hash over the names and bits of all gradients: equal digests mean equal bits.
+pub fn gradient_digest<M: Module>(module: &M, gradients: &GradientsParams) -> String {
+    digest(&named_gradients(module, gradients))
+}
+
+fn digest(tensors: &[(String, TensorData)]) -> String {
+    let mut hash = Xxh3::new();
+    for (name, data) in tensors {
+        hash.update(name.as_bytes());
+        hash.update(&[0]);
+        hash.update(data.as_bytes());
+    }
+    format!("{:032x}", hash.digest128())
+}
+
+fn collect<M: Module>(module: &M, gradients: Option<&GradientsParams>) -> Vec<(String, TensorData)> {
+    let mut names = Names { path: Vec::new(), gradients, tensors: Vec::new() };
+    module.visit(&mut names);
+    names.tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
+    names.tensors
+}
+
+struct Names<'g> {
+    path: Vec<String>,
+    /// Gradients to look up, or `None` to take the parameters themselves.
+    gradients: Option<&'g GradientsParams>,
+    tensors: Vec<(String, TensorData)>,
+}
+
+impl ModuleVisitor for Names<'_> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = match self.gradients {
+            Some(gradients) => gradients.get::<D>(param.id),
+            None => Some(param.val().inner()),
+        };
+        if let Some(value) = value {
+            self.tensors.push((self.path.join("."), value.into_data()));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! One pass through a network: its randomness, side inputs, arithmetic and meter.
+
+use burn::tensor::Tensor;
+
+use crate::{Arithmetic, Key, Meter, Precision, Side};
+
+/// The settings of one forward and of the backward that belongs to it.
+///
+/// ```
+/// use reprop::{Arithmetic, Pass};
+///
+/// // The third forward of step 10; its masks differ from those of any other forward.
+/// let pass = Pass::training(42).step(10).call(2);
+/// // Float streams, for comparison with another framework.
+/// let float = Pass::evaluation().arithmetic(Arithmetic::Float);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pass {
+    training: bool,
+    seed: u64,
+    step: u64,
+    call: u64,
+    arithmetic: Arithmetic,
+    precision: Precision,
+    loss_weight: f64,
+    side: Side,
+    meter: Meter,
+}
+
+impl Pass {
+    /// A training pass: dropout and drop-path are on, with masks from `seed`.
+    pub fn training(seed: u64) -> Self {
+        Self {
+            training: true,
+            seed,
+            step: 0,
+            call: 0,
+            arithmetic: Arithmetic::default(),
+            precision: Precision::default(),
+            loss_weight: 1.0,
+            side: Side::new(),
+            meter: Meter::new(),
+        }
+    }
+
+    /// An evaluation pass: no randomness.
+    pub fn evaluation() -> Self {
+        Self { training: false, ..Self::training(0) }
+    }
+
+    /// The optimizer step this pass belongs to; part of every mask's key.
+    pub fn step(self, step: u64) -> Self {
+        Self { step, ..self }
+    }
+
+    /// Which of several forwards of one step; part of every mask's key.
+    pub fn call(self, call: u64) -> Self {
+        Self { call, ..self }
+    }
+
+    /// The arithmetic of the streams.
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {
+        Self { arithmetic, ..self }
+    }
+
+    /// The precision in which F and G compute.
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// A factor on the loss's gradient: `1 / k` when `k` passes are accumulated, or a scale for half precision.
+    pub fn loss_weight(self, loss_weight: f64) -> Self {
+        Self { loss_weight, ..self }
+    }
+
+    /// Side inputs, passed to every block.
+    pub fn side(self, side: Side) -> Self {
+        Self { side, ..self }
+    }
+
+    /// The meter that counts this pass's activations.
+    pub fn meter(self, meter: Meter) -> Self {
+        Self { meter, ..self }
+    }
+
+    /// The context of the block in place `block`.
+    pub fn context(&self, block: usize) -> Context<'_> {
+        Context { pass: self, block: block as u64, branch: 0 }
+    }
+
+    pub(crate) fn step_number(&self) -> u64 {
+        self.step
+    }
+
+    pub(crate) fn weight_of_loss(&self) -> f64 {
+        self.loss_weight
+    }
+
+    pub(crate) fn arithmetic_of_streams(&self) -> Arithmetic {
+        self.arithmetic
+    }
+
+    pub(crate) fn metering(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+/// What a sub-block sees of its pass, and where in the network it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'p> {
+    pass: &'p Pass,
+    block: u64,
+    branch: u64,
+}
+
+impl<'p> Context<'p> {
+    /// Whether this is a training pass.
+    pub fn is_training(&self) -> bool {
+        self.pass.training
+    }
+
+    /// The side input of type `T`, if the pass has one.
+    pub fn side<T: Send + Sync + 'static>(&self) -> Option<&'p T> {
+        self.pass.side.get()
+    }
+
+    /// The arithmetic of the streams.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.pass.arithmetic
+    }
+
+    /// The precision that F and G compute in.
+    pub fn precision(&self) -> Precision {
+        self.pass.precision
+    }
+
+    /// The context of one sub-block of this block: F and G draw different masks.
+    pub fn branch(&self, branch: u64) -> Self {
+        Self { branch, ..*self }
+    }
+
+    /// The key of the random tensor at `site` of this sub-block.
+    pub fn key(&self, site: u64) -> Key {
+        let Pass { seed, step, call, .. } = *self.pass;
+        Key { seed, step, call, block: self.block, site: (self.branch << 32) | site }
+    }
+
+    /// `x` with elements dropped at `rate` and the rest scaled up, or `x` itself in evaluation.
+    ///
+    /// It is linear in `x` with the same mask each time: its vjp is itself.
+    pub fn dropout<const D: usize>(&self, x: Tensor<D>, rate: f64, site: u64) -> Tensor<D> {
+        let shape = x.dims();
+        self.masked(x, shape, rate, site)
+    }
+
+    /// `x` with whole samples (of the first axis) dropped at `rate` and the rest scaled up, or `x` itself in
+    /// evaluation. Its vjp is itself.
+    pub fn drop_path<const D: usize>(&self, x: Tensor<D>, rate: f64, site: u64) -> Tensor<D> {
+        let mut shape = [1; D];
+        shape[0] = x.dims()[0];
+        self.masked(x, shape, rate, site)
+    }
+
+    fn masked<const D: usize>(&self, x: Tensor<D>, shape: [usize; D], rate: f64, site: u64) -> Tensor<D> {
+        if !self.pass.training || rate == 0.0 {
+            return x;
+        }
+        let mask = self.key(site).keep_mask(shape, rate, &x.device());
+        let mask = if mask.dtype() == x.dtype() { mask } else { mask.cast(x.dtype()) };
+        x * mask
+    }
+}

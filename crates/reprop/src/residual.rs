@@ -1,0 +1,68 @@
+//! The trait of F and G: a function with its derivative made explicit.
+
+use burn::tensor::Tensor;
+
+use crate::{Context, Footprint, Gradients, Saved};
+
+/// A sub-block of a coupling: F or G. Any function of one stream, with no residual inside.
+///
+/// The derivative is explicit, so that a strategy decides what is kept and when it is computed, and no graph or lock
+/// stands between two threads. For a plain Burn module, [`Autodiff`](crate::Autodiff) writes this trait.
+///
+/// Laws, on which bit-equal gradients rest:
+/// - all methods are functions of their arguments alone: no state, no generator but
+///   [`Context`]'s masks;
+/// - `forward` and `forward_saving` give the same bits.
+///
+/// ```
+/// use burn::module::{Module, Param};
+/// use burn::tensor::Tensor;
+/// use reprop::{Context, Gradients, Residual};
+///
+/// /// `F(x) = w * x`, with one weight for each feature.
+/// #[derive(Module, Debug)]
+/// struct Scale {
+///     weight: Param<Tensor<1>>,
+/// }
+///
+/// impl Residual<2> for Scale {
+///     type Saved = Tensor<2>;
+///
+///     fn forward_saving(&self, x: Tensor<2>, _: &Context<'_>) -> (Tensor<2>, Self::Saved) {
+///         (x.clone() * self.weight.val().inner().unsqueeze(), x)
+///     }
+///
+///     fn vjp(&self, x: Tensor<2>, dy: Tensor<2>, _: &Context<'_>, gradients: &mut Gradients) -> Tensor<2> {
+///         gradients.add(&self.weight, || (x * dy.clone()).sum_dim(0).squeeze_dim(0));
+///         dy * self.weight.val().inner().unsqueeze()
+///     }
+/// }
+/// ```
+pub trait Residual<const D: usize>: Send + Sync {
+    /// What the derivative needs.
+    type Saved: Saved;
+
+    /// `F(x)`.
+    fn forward(&self, x: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
+        self.forward_saving(x, context).0
+    }
+
+    /// `F(x)` and what [`Self::vjp`] needs.
+    fn forward_saving(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::Saved);
+
+    /// The vector-Jacobian product: from `dy`, the gradient of `F(x)`, the gradient of `x`; gradients of parameters
+    /// are added to `gradients`.
+    fn vjp(
+        &self,
+        saved: Self::Saved,
+        dy: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<D>;
+
+    /// The bytes that the methods will need for an input of shape `dims`, or `None` where that cannot be told.
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
+        let _ = (dims, context);
+        None
+    }
+}
