@@ -81,7 +81,9 @@ impl Arithmetic {
     /// The magnitude below which additions are exact.
     pub fn limit(self) -> Option<f32> {
         match self {
-            Self::Exact { fraction_bits } => Some(((SIGNIFICAND_BITS as f32) - (fraction_bits as f32)).exp2()),
+            Self::Exact { fraction_bits } => {
+                Some(((SIGNIFICAND_BITS as f32) - (fraction_bits as f32)).exp2())
+            }
             Self::Float => None,
         }
     }

@@ -9,7 +9,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Gradients as AutodiffGradients, Tensor};
 
 use crate::{
-    AnySaved, Context, Footprint, Gradients, Head, Precision, Residual, Result, Saved, Stem, Streams, Transition,
+    AnySaved, Context, Footprint, Gradients, Head, Precision, Residual, Result, Saved, Stem, Streams,
+    Transition,
 };
 
 /// A plain Burn module that can be F or G. Wrap it in [`Autodiff`].
@@ -193,13 +194,7 @@ impl<const D: usize, M: StreamsLayer<D> + 'static> Transition<D> for AutodiffTra
         (value, AnySaved::new(Graph { module, input, output, bytes }))
     }
 
-    fn vjp(
-        &self,
-        saved: AnySaved,
-        dy: Streams<D>,
-        _: &Context<'_>,
-        gradients: &mut Gradients,
-    ) -> Streams<D> {
+    fn vjp(&self, saved: AnySaved, dy: Streams<D>, _: &Context<'_>, gradients: &mut Gradients) -> Streams<D> {
         let Graph { module, input, output, .. } = saved.into::<Graph<M, Streams<D>, Streams<D>>>();
         let mut found = weighted(output, dy).backward();
         let dx = Streams::new(take(&input.x1, &mut found), take(&input.x2, &mut found));

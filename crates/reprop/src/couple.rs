@@ -146,8 +146,8 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Streams<D> {
-        let CoupleSaved { f, g } = saved
-            .into::<CoupleSaved<<C::F as Residual<D>>::Saved, <C::G as Residual<D>>::Saved>>();
+        let CoupleSaved { f, g } =
+            saved.into::<CoupleSaved<<C::F as Residual<D>>::Saved, <C::G as Residual<D>>::Saved>>();
         let dx1 = dy1 + self.g().vjp(g, dy2.clone(), &context.branch(BRANCH_G), gradients);
         let dx2 = dy2 + self.f().vjp(f, dx1.clone(), &context.branch(BRANCH_F), gradients);
         Streams::new(dx1, dx2)

@@ -22,7 +22,7 @@ use crate::{Held, Holder, Meter, Saved};
 /// gradients.add(&weight, || Tensor::ones([2], &Device::flex()));
 /// gradients.add(&weight, || Tensor::ones([2], &Device::flex()));
 /// let sum = gradients.into_params().get::<1>(weight.id).unwrap();
-/// assert_eq!(sum.to_data().to_vec::<f32>().unwrap(), [2.0, 2.0]);
+/// assert_eq!(sum.to_data().try_to_vec::<f32>().unwrap(), [2.0, 2.0]);
 /// ```
 pub struct Gradients {
     params: GradientsParams,

@@ -23,7 +23,9 @@ mod strategy;
 mod streams;
 
 pub use arithmetic::{Arithmetic, RangeWatch};
-pub use autodiff::{Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Layer, LossLayer, StemLayer, StreamsLayer};
+pub use autodiff::{
+    Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Layer, LossLayer, StemLayer, StreamsLayer,
+};
 pub use block::{Block, BlockFootprint, Head, Piece, Stem, Transition};
 pub use couple::{Couple, Coupling};
 pub use engine::{Prediction, Tape};

@@ -98,7 +98,10 @@ impl AnySaved {
     /// Panics if they are of another type: a block was handed another block's saved tensors.
     pub fn into<S: Saved>(self) -> S {
         *self.value.downcast().unwrap_or_else(|_| {
-            panic!("saved tensors of another block were handed to a block that expects {}", std::any::type_name::<S>())
+            panic!(
+                "saved tensors of another block were handed to a block that expects {}",
+                std::any::type_name::<S>()
+            )
         })
     }
 }

@@ -79,8 +79,7 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
         while !front.ready.is_empty() {
             let Front { ready, rest, output } = front;
             let below = Front { ready: Vec::new(), rest, output };
-            let (held, next) =
-                both(overlap, || grads(ready, dx, &pass, gradients), || below.recover(&pass));
+            let (held, next) = both(overlap, || grads(ready, dx, &pass, gradients), || below.recover(&pass));
             (dx, front) = (held.0, next);
             // Only now, so that what the meter says does not depend on which half ended first.
             drop(held.1);
@@ -113,7 +112,9 @@ impl<const D: usize> Front<'_, D> {
                 continue;
             }
             let (Piece::Block(block), Some(output)) = (piece, self.output.take()) else {
-                unreachable!("the forward keeps what a transition saved, and the output of each block to be recovered")
+                unreachable!(
+                    "the forward keeps what a transition saved, and the output of each block to be recovered"
+                )
             };
             let context = pass.context(FIRST_PIECE + index);
             let (output, held) = output.into_parts();

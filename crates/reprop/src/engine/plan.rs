@@ -17,7 +17,11 @@ pub struct Prediction {
 }
 
 /// Scratch of a piece's forward, as far as it can tell.
-pub(super) fn forward_scratch<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> u64 {
+pub(super) fn forward_scratch<const D: usize>(
+    piece: Piece<'_, D>,
+    dims: [usize; D],
+    context: &Context<'_>,
+) -> u64 {
     match piece {
         Piece::Block(block) => block.footprint(dims, context).map_or(0, |footprint| footprint.forward),
         Piece::Transition(transition) => transition.footprint(dims, context).map_or(0, |(_, f)| f.forward),
@@ -25,7 +29,11 @@ pub(super) fn forward_scratch<const D: usize>(piece: Piece<'_, D>, dims: [usize;
 }
 
 /// Scratch of a piece's gradients, as far as it can tell.
-pub(super) fn grads_scratch<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> u64 {
+pub(super) fn grads_scratch<const D: usize>(
+    piece: Piece<'_, D>,
+    dims: [usize; D],
+    context: &Context<'_>,
+) -> u64 {
     match piece {
         Piece::Block(block) => block.footprint(dims, context).map_or(0, |footprint| footprint.grads),
         Piece::Transition(transition) => transition.footprint(dims, context).map_or(0, |(_, f)| f.vjp),

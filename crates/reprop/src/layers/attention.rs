@@ -45,10 +45,7 @@ impl AttentionConfig {
     /// Panics if the heads do not divide the width.
     pub fn init(&self, initial: &mut Initial) -> Attention {
         let Self { width, heads, dropout, drop_path } = *self;
-        assert!(
-            heads > 0 && width.is_multiple_of(heads),
-            "{heads} heads do not divide a width of {width}"
-        );
+        assert!(heads > 0 && width.is_multiple_of(heads), "{heads} heads do not divide a width of {width}");
         Attention {
             norm: initial.norm(width),
             qkv: initial.linear(width, 3 * width),
@@ -93,7 +90,9 @@ impl Attention {
 
     /// The inverse of [`Self::split`].
     fn join(&self, parts: [Tensor<4>; 3], [batch, tokens]: [usize; 2]) -> Tensor<2> {
-        Tensor::stack::<5>(parts.to_vec(), 0).permute([1, 3, 0, 2, 4]).reshape([batch * tokens, 3 * self.width])
+        Tensor::stack::<5>(parts.to_vec(), 0)
+            .permute([1, 3, 0, 2, 4])
+            .reshape([batch * tokens, 3 * self.width])
     }
 
     fn scale(&self) -> f64 {
@@ -120,7 +119,8 @@ impl Residual<3> for Attention {
         let [q, k, v] = self.split(qkv.clone(), [batch, tokens]);
         let mut scores = q.mul_scalar(self.scale()).matmul(k.transpose());
         if let Some(HiddenKeys(hidden)) = context.side() {
-            let hidden = hidden.clone().reshape([batch, 1, 1, tokens]).expand([batch, self.heads, tokens, tokens]);
+            let hidden =
+                hidden.clone().reshape([batch, 1, 1, tokens]).expand([batch, self.heads, tokens, tokens]);
             scores = scores.mask_fill(hidden, HIDDEN);
         }
         let probabilities = precision.cast(softmax(Precision::F32.cast(scores), 3));
@@ -146,8 +146,7 @@ impl Residual<3> for Attention {
         let dy = context.dropout(dy, self.dropout, site::OUTPUT);
         let dy = precision.cast(dy).reshape([batch * tokens, width]);
         let dvalues = linear_vjp(move || values, dy, &self.projection, precision, gradients);
-        let dvalues =
-            dvalues.reshape([batch, tokens, self.heads, width / self.heads]).swap_dims(1, 2);
+        let dvalues = dvalues.reshape([batch, tokens, self.heads, width / self.heads]).swap_dims(1, 2);
 
         let [q, k, v] = self.split(qkv, [batch, tokens]);
         let dv = probabilities.clone().transpose().matmul(dvalues.clone());

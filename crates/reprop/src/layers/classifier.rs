@@ -139,7 +139,8 @@ impl Head<3> for Classifier {
             move || affine(normalised, &self.norm)
         };
         let dinput = linear_vjp(input, dlogits, &self.linear, Precision::F32, gradients);
-        let dmean = norm_vjp(normalised, scale, dinput, &self.norm, gradients).mul_scalar(1.0 / tokens as f64);
+        let dmean =
+            norm_vjp(normalised, scale, dinput, &self.norm, gradients).mul_scalar(1.0 / tokens as f64);
         let spread = |start| {
             dmean.clone().narrow(1, start, width).reshape([batch, 1, width]).expand([batch, tokens, width])
         };

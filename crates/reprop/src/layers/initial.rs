@@ -64,8 +64,9 @@ impl Initial {
 
     /// A parameter of zeros.
     pub fn zeros<const D: usize>(&self, shape: [usize; D]) -> Param<Tensor<D>> {
-        let init =
-            move |device: &Device, require_grad: bool| Tensor::zeros(shape, device).set_require_grad(require_grad);
+        let init = move |device: &Device, require_grad: bool| {
+            Tensor::zeros(shape, device).set_require_grad(require_grad)
+        };
         Param::uninitialized(ParamId::new(), init, self.device.clone(), true, shape.into())
     }
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn initial_weights_have_the_deviation_and_the_cut_asked_for() {
         let weight = Initial::new(3, &Device::flex()).truncated_normal([100, 100]);
-        let values = weight.val().into_data().to_vec::<f32>().unwrap();
+        let values = weight.val().into_data().try_to_vec::<f32>().unwrap();
         let n = values.len() as f64;
         let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n;
         let deviation = (values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / n).sqrt();

@@ -81,7 +81,8 @@ impl Patches {
     fn cut(&self, images: Tensor<4>) -> Tensor<2> {
         let (batch, grid) = (images.dims()[0], self.grid());
         let cut: Tensor<6> = images.reshape([batch, self.channels, grid, self.patch, grid, self.patch]);
-        cut.permute([0, 2, 4, 1, 3, 5]).reshape([batch * grid * grid, self.channels * self.patch * self.patch])
+        cut.permute([0, 2, 4, 1, 3, 5])
+            .reshape([batch * grid * grid, self.channels * self.patch * self.patch])
     }
 }
 

@@ -1,0 +1,277 @@
+//! RevViT: the reversible vision transformer (Mangalam et al., *Reversible Vision Transformers*, 2022).
+//!
+//! Patches become tokens; both streams begin as the same tokens; each block is a coupling of attention and perceptron
+//! with no residual inside; at the end both streams are averaged over the tokens, normalised and classified. There is
+//! no class token.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::Device;
+use reprop::layers::{
+    Attention, AttentionConfig, Classifier, ClassifierConfig, Initial, Mlp, MlpConfig, Patches, PatchesConfig,
+};
+use reprop::{Couple, Network, Piece};
+
+/// Settings of a [`RevVit`], with a constructor for each published size.
+///
+/// ```
+/// use burn::module::Module;
+/// use burn::tensor::Device;
+/// use reprop_models::RevVitConfig;
+///
+/// let network = RevVitConfig::small().init(42, &Device::flex().autodiff());
+/// assert_eq!(network.num_params(), 22_434_664);
+/// ```
+#[derive(Config, Debug)]
+pub struct RevVitConfig {
+    /// Side of the square image in pixels.
+    pub image: usize,
+    /// Side of a square patch; divides the image's.
+    pub patch: usize,
+    /// Width of a stream.
+    pub width: usize,
+    /// Number of blocks.
+    pub depth: usize,
+    /// Heads of each attention; divide the width.
+    pub heads: usize,
+    /// Hidden width of each perceptron.
+    pub hidden: usize,
+    /// Channels of the image.
+    #[config(default = 3)]
+    pub channels: usize,
+    /// Number of classes.
+    #[config(default = 1000)]
+    pub classes: usize,
+    /// Rate at which elements of a sub-block's output are dropped.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+    /// Rate at which whole samples of a sub-block's output are dropped in the last block; it rises from zero in the
+    /// first.
+    #[config(default = 0.0)]
+    pub drop_path: f64,
+    /// How much of the target goes to all classes alike.
+    #[config(default = 0.0)]
+    pub label_smoothing: f64,
+}
+
+impl RevVitConfig {
+    /// For 8x8 grey images of ten digits: 0.2 M parameters.
+    pub fn digits() -> Self {
+        Self::new(8, 2, 64, 6, 4, 128).with_channels(1).with_classes(10)
+    }
+
+    /// RevViT-Ti/16: 5.9 M parameters.
+    pub fn tiny() -> Self {
+        Self::new(224, 16, 192, 12, 3, 768)
+    }
+
+    /// RevViT-S/16: 22.4 M parameters.
+    pub fn small() -> Self {
+        Self::new(224, 16, 384, 12, 6, 1536)
+    }
+
+    /// RevViT-B/16: 87.3 M parameters.
+    pub fn base() -> Self {
+        Self::new(224, 16, 768, 12, 12, 3072)
+    }
+
+    /// RevViT-L/16: 305.4 M parameters.
+    pub fn large() -> Self {
+        Self::new(224, 16, 1024, 24, 16, 4096)
+    }
+
+    /// RevViT-H/14: 633.3 M parameters.
+    pub fn huge() -> Self {
+        Self::new(224, 14, 1280, 32, 16, 5120)
+    }
+
+    /// RevViT-g/14: 1.014 G parameters.
+    pub fn giant() -> Self {
+        Self::new(224, 14, 1408, 40, 16, 6144)
+    }
+
+    /// A network with initial parameters from `seed`. Their memory is taken when they are first used.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the patch does not divide the image, or the heads the width: [`Self::check`] tells beforehand.
+    pub fn init(&self, seed: u64, device: &Device) -> RevVit {
+        let mut initial = Initial::new(seed, device);
+        let stem = self.patches().init(&mut initial);
+        let blocks = (0..self.depth)
+            .map(|index| {
+                let drop_path = self.drop_path * index as f64 / self.depth.saturating_sub(1).max(1) as f64;
+                RevVitBlock {
+                    attention: AttentionConfig::new(self.width, self.heads)
+                        .with_dropout(self.dropout)
+                        .with_drop_path(drop_path)
+                        .init(&mut initial),
+                    mlp: MlpConfig::new(self.width, self.hidden)
+                        .with_dropout(self.dropout)
+                        .with_drop_path(drop_path)
+                        .init(&mut initial),
+                }
+            })
+            .collect();
+        let head = ClassifierConfig::new(self.width, self.classes)
+            .with_label_smoothing(self.label_smoothing)
+            .init(&mut initial);
+        RevVit { stem, blocks, head }
+    }
+
+    /// A sentence with the numbers in it, if these settings do not make a network.
+    ///
+    /// # Errors
+    ///
+    /// The sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { image, patch, width, depth, heads, hidden, channels, classes, .. } = *self;
+        for (name, value) in [
+            ("image", image),
+            ("patch", patch),
+            ("width", width),
+            ("depth", depth),
+            ("heads", heads),
+            ("hidden width", hidden),
+            ("channels", channels),
+            ("classes", classes),
+        ] {
+            if value == 0 {
+                return Err(format!("the {name} must be at least 1, found 0"));
+            }
+        }
+        if !image.is_multiple_of(patch) {
+            return Err(format!("patches of {patch} pixels do not divide an image of {image}"));
+        }
+        if !width.is_multiple_of(heads) {
+            return Err(format!("{heads} heads do not divide a width of {width}"));
+        }
+        for (name, rate) in [
+            ("dropout", self.dropout),
+            ("drop-path", self.drop_path),
+            ("label smoothing", self.label_smoothing),
+        ] {
+            if !(0.0..1.0).contains(&rate) {
+                return Err(format!("the {name} must be in [0, 1), found {rate}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn patches(&self) -> PatchesConfig {
+        PatchesConfig::new(self.image, self.patch, self.channels, self.width)
+    }
+
+    /// Multiplications of one forward of one image.
+    pub fn multiplications(&self) -> u64 {
+        let (tokens, width) = (self.patches().tokens(), self.width);
+        let stem = tokens * self.channels * self.patch * self.patch * width;
+        let attention = tokens * width * 4 * width + 2 * tokens * tokens * width;
+        let mlp = 2 * tokens * width * self.hidden;
+        let head = 2 * width * self.classes;
+        (stem + self.depth * (attention + mlp) + head) as u64
+    }
+}
+
+/// A reversible vision transformer.
+///
+/// # Shapes
+///
+/// `[batch, channels, image, image] -> [batch, classes]`
+#[derive(Module, Debug)]
+pub struct RevVit {
+    /// From images to tokens.
+    pub stem: Patches,
+    /// The reversible stack.
+    pub blocks: Vec<RevVitBlock>,
+    /// From tokens to classes.
+    pub head: Classifier,
+}
+
+/// A coupling of attention (F) and perceptron (G).
+#[derive(Module, Debug)]
+pub struct RevVitBlock {
+    /// F.
+    pub attention: Attention,
+    /// G.
+    pub mlp: Mlp,
+}
+
+impl Couple<3> for RevVitBlock {
+    type F = Attention;
+    type G = Mlp;
+
+    fn f(&self) -> &Attention {
+        &self.attention
+    }
+
+    fn g(&self) -> &Mlp {
+        &self.mlp
+    }
+}
+
+impl Network<3> for RevVit {
+    type Stem = Patches;
+    type Head = Classifier;
+
+    fn stem(&self) -> &Patches {
+        &self.stem
+    }
+
+    fn pieces(&self) -> Vec<Piece<'_, 3>> {
+        self.blocks.iter().map(|block| Piece::Block(block)).collect()
+    }
+
+    fn head(&self) -> &Classifier {
+        &self.head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(config: &RevVitConfig) -> usize {
+        config.init(0, &Device::flex()).num_params()
+    }
+
+    #[test]
+    fn published_sizes_have_the_published_parameters() {
+        assert_eq!(parameters(&RevVitConfig::small()), 22_434_664);
+        for (config, millions) in [
+            (RevVitConfig::tiny(), 5.9),
+            (RevVitConfig::base(), 87.3),
+            (RevVitConfig::large(), 305.4),
+            (RevVitConfig::huge(), 633.3),
+            (RevVitConfig::giant(), 1014.0),
+        ] {
+            let found = parameters(&config) as f64 / 1e6;
+            assert!((found / millions - 1.0).abs() < 0.01, "{found} against {millions}");
+        }
+    }
+
+    #[test]
+    fn published_sizes_have_the_published_multiplications() {
+        for (config, billions) in [
+            (RevVitConfig::tiny(), 1.2),
+            (RevVitConfig::small(), 4.6),
+            (RevVitConfig::base(), 17.5),
+            (RevVitConfig::large(), 61.2),
+            (RevVitConfig::huge(), 166.6),
+            (RevVitConfig::giant(), 266.0),
+        ] {
+            let found = config.multiplications() as f64 / 1e9;
+            assert!((found / billions - 1.0).abs() < 0.06, "{found} against {billions}");
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_network_are_refused_with_their_numbers() {
+        let refused = RevVitConfig { patch: 3, ..RevVitConfig::digits() }.check().unwrap_err();
+        assert!(refused.contains('3') && refused.contains('8'), "{refused}");
+        assert!(RevVitConfig { heads: 5, ..RevVitConfig::digits() }.check().is_err());
+        assert!(RevVitConfig { depth: 0, ..RevVitConfig::digits() }.check().is_err());
+        assert!(RevVitConfig::digits().with_drop_path(1.0).check().is_err());
+        assert_eq!(RevVitConfig::digits().check(), Ok(()));
+    }
+}
