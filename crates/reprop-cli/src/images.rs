@@ -38,10 +38,15 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The samples of `images` at `indices`.
-    pub fn gather(images: &Images, indices: &[usize], device: &Device) -> Self {
-        let pixels = indices.iter().flat_map(|&index| images.image(index)).copied().collect();
-        let labels = indices.iter().map(|&index| i32::from(images.labels[index])).collect();
+    /// The samples of `images` at `indices`, with the pixels that `pixels` gives for each.
+    pub fn gather(
+        images: &Images,
+        indices: &[usize],
+        device: &Device,
+        pixels: impl Fn(usize) -> Vec<f32>,
+    ) -> Self {
+        let pixels = indices.iter().flat_map(|&index| pixels(index)).collect();
+        let labels = indices.iter().map(|&index| images.labels[index] as i32).collect();
         Self::new(pixels, labels, images.channels, images.side, device)
     }
 

@@ -203,7 +203,7 @@ pub struct BenchOptions {
     /// Timed steps.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
     pub steps: usize,
-    /// Write the results to this file: json, csv, md or html, by its ending.
+    /// Write the results to this file: json, csv, md, html or svg, by its ending.
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
     /// Write a trace of forward, recover and grads for Perfetto or chrome://tracing.

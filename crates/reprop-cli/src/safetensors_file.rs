@@ -15,13 +15,13 @@ pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<(), Failur
     let views = tensors
         .iter()
         .map(|(name, data)| {
-            let dtype = match data.dtype {
+            let dtype = match data.dtype() {
                 DType::F32 => Dtype::F32,
                 DType::I32 => Dtype::I32,
                 DType::I64 => Dtype::I64,
                 other => anyhow::bail!("{name}: {other:?} has no place in a safetensors file here"),
             };
-            Ok((name.as_str(), TensorView::new(dtype, data.shape.to_vec(), data.as_bytes())?))
+            Ok((name.as_str(), TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     write_whole(path, &safetensors::serialize(views, None)?)

@@ -9,7 +9,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use reprop::{Meter, Pass, named_parameters, parameter_digest};
-use reprop_data::{Images, Split, order, shift};
+use reprop_data::{Split, order, shift};
 
 use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
@@ -36,7 +36,7 @@ impl Task for Training {
     type Output = Result<(), Failure>;
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
-        let Settings { batch, steps, lr, seed, .. } = self.settings;
+        let Settings { batch, steps, lr, .. } = self.settings;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut metrics = MetricsFile::open(&self.folder, first)?;
         let per_epoch = self.data.train.len().div_ceil(batch);
@@ -91,7 +91,6 @@ impl Task for Training {
         };
         let report = Report::new(&network, &self.settings, &self.pass(0)?, activation_peak)?;
         report.print(&outcome, &self.folder, self.format)?;
-        let _ = seed;
         Ok(())
     }
 }
@@ -121,7 +120,7 @@ impl Training {
         let images = &self.data.train;
         let order = order(images.len(), seed, epoch as u64);
         let indices: Vec<usize> = order.into_iter().skip(position * batch).take(batch).collect();
-        Batch::gather(&shifted(images, &indices, seed, epoch as u64), &self.device)
+        Batch::gather(images, &indices, &self.device, |index| shift(images, index, seed, epoch as u64))
     }
 
     /// The part of the test set that is classified rightly.
@@ -132,7 +131,7 @@ impl Training {
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {
-            let batch = Batch::gather(&test.select(indices), &self.device);
+            let batch = Batch::gather(test, indices, &self.device, |index| test.image(index).to_vec());
             right += hits(network.predict(batch.images, &pass)?, batch.labels);
         }
         Ok(right as f64 / test.len() as f64)
