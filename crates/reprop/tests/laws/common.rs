@@ -34,14 +34,16 @@ pub fn labels(batch: usize, classes: usize) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values, [batch]), &Device::flex())
 }
 
-/// The module with noise added to every parameter, so that no bias is zero and no scale is one.
+/// The module with noise added to every parameter, so that no bias is zero and no scale is one. Noise of weights goes
+/// down with their inputs, so that values stay of one magnitude at any width.
 pub fn scattered<M: Module>(module: M) -> M {
     struct Scatter(u64);
     impl ModuleMapper for Scatter {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             self.0 += 1;
             param.map(|value| {
-                let noise = noise(self.0, value.dims()).mul_scalar(0.2);
+                let inputs = if D == 1 { 9 } else { value.dims()[0] };
+                let noise = noise(self.0, value.dims()).mul_scalar(0.6 / (inputs as f64).sqrt());
                 (value.inner() + noise).autodiff().require_grad()
             })
         }

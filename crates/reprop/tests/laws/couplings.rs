@@ -18,7 +18,7 @@ fn every_strategy_gives_stored_gradients_with_hand_written_derivatives() {
             let what = format!("depth {depth}, batch {batch}, rate {rate}");
             let pass = || Pass::training(7).step(5);
             let stored = assert_equal_gradients(&network, &user_data(batch), batch, pass, &what);
-            if batch > 1 {
+            if rate == 0.0 {
                 assert_alive(&stored);
             }
         }

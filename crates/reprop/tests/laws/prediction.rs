@@ -78,7 +78,8 @@ fn auto_stays_in_its_budget_and_keeps_more_the_more_it_has() {
         assert!(peak(&network, 5, pass(), strategy) <= budget, "part {part}");
         kept.push(predicted(strategy).blocks_kept);
     }
-    assert!(kept.is_sorted() && kept[0] == 0 && kept[6] == 13, "{kept:?}");
+    // The last block may be free to keep: its saved tensors are gone before the peak is reached.
+    assert!(kept.is_sorted() && kept[0] <= 1 && kept[6] == 13, "{kept:?}");
     assert_eq!((least.forward_evaluations, most.forward_evaluations), (26, 13));
 }
 

@@ -7,7 +7,7 @@ use reprop::{Pass, Strategy};
 use reprop_models::RevVitConfig;
 
 use crate::common::{
-    Bits, Perceptron, assert_same, labels, mixed, noise, scattered, stepped, trainable, user_data, user_network,
+    Bits, Perceptron, assert_same, labels, mixed, noise, stepped, trainable, user_data, user_network,
     with_threads,
 };
 use reprop::Coupling;
@@ -62,7 +62,6 @@ fn overlap_with_autodiff_does_not_deadlock() {
         let network = user_network(&[4, 3], &[96, 64], |width, initial| {
             Coupling::new(Perceptron::new(width, 256, 0.2, initial), Perceptron::new(width, 256, 0.2, initial))
         });
-        let network = scattered(network);
         let data = user_data(48);
         let run = |strategy| stepped(&network, &data, Pass::training(3), strategy);
         let expected = run(Strategy::Stored);
