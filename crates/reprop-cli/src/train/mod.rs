@@ -7,10 +7,8 @@ mod report;
 mod run;
 mod settings;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use reprop::Trace;
 use reprop_data::Split;
 use reprop_models::ImageShape;
@@ -19,9 +17,8 @@ use crate::device;
 use crate::failure::Failure;
 use crate::images::with_network;
 use crate::options::{Global, TrainOptions};
-use crate::safetensors_file::write_whole;
 
-use run::Training;
+use run::{Start, Training};
 use settings::Settings;
 
 /// Trains, from the beginning or from a record.
@@ -42,14 +39,15 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         &model,
         ImageShape { channels: data.train.channels, side: data.train.side, classes: data.train.classes },
     )?;
-    settings.strategy()?;
-    if options.resume.is_none() {
-        prepare(&folder, options.out.is_some())?;
-        write_whole(&Settings::path(&folder), &serde_json::to_vec_pretty(&settings)?)?;
-    }
+    let start = match (&options.resume, &options.out) {
+        (Some(_), _) => Start::Resumed,
+        (None, Some(_)) => Start::Fresh { replace: false },
+        (None, None) => Start::Fresh { replace: true },
+    };
     let seed = settings.seed;
     let training = Training {
         settings,
+        start,
         folder,
         data,
         device: device.clone(),
@@ -72,18 +70,4 @@ fn output_folder(options: &TrainOptions) -> PathBuf {
         .out
         .clone()
         .unwrap_or_else(|| Path::new("run").join(format!("{}-{}", options.model, options.data)))
-}
-
-/// Makes the folder. One that holds a run is replaced only if the user did not name it.
-fn prepare(folder: &Path, named: bool) -> Result<(), Failure> {
-    if record::exists(folder) {
-        if named {
-            return Err(Failure::new(format!("{} already holds a run", folder.display())).hint(format!(
-                "go on with it by `--resume {}`, or choose another folder",
-                folder.display()
-            )));
-        }
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?)
 }

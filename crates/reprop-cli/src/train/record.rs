@@ -28,6 +28,21 @@ struct Position {
     step: usize,
     weights_digest: String,
     optimizer_digest: String,
+    /// Of the fields above.
+    digest: String,
+}
+
+impl Position {
+    fn new(step: usize, weights_digest: String, optimizer_digest: String) -> Self {
+        let digest = digest(format!("{step} {weights_digest} {optimizer_digest}").as_bytes());
+        Self { step, weights_digest, optimizer_digest, digest }
+    }
+
+    /// Whether the fields are those that were written.
+    fn is_whole(&self) -> bool {
+        let again = Self::new(self.step, self.weights_digest.clone(), self.optimizer_digest.clone());
+        again.digest == self.digest
+    }
 }
 
 fn folder(run: &Path) -> PathBuf {
@@ -51,7 +66,7 @@ pub fn save<N: Module>(
     fs::create_dir_all(&next).with_context(|| format!("cannot make {}", next.display()))?;
     let weights = network.clone().into_record().into_bytes()?;
     let optimizer = optimizer.to_record().into_bytes()?;
-    let position = Position { step, weights_digest: digest(&weights), optimizer_digest: digest(&optimizer) };
+    let position = Position::new(step, digest(&weights), digest(&optimizer));
     write_whole(&next.join(WEIGHTS), &weights)?;
     write_whole(&next.join(OPTIMIZER), &optimizer)?;
     write_whole(&next.join(POSITION), &serde_json::to_vec_pretty(&position)?)?;
@@ -74,8 +89,9 @@ pub fn load<N: Module>(
     // Killed between the two renames, the old record is still whole.
     let current = folder(run);
     let record = if current.join(POSITION).exists() { current } else { run.join("record.old") };
-    let position: Position = serde_json::from_slice(&read(&record.join(POSITION))?)
-        .with_context(|| format!("{} is damaged", record.join(POSITION).display()))?;
+    let path = record.join(POSITION);
+    let position = serde_json::from_slice::<Position>(&read(&path)?).ok().filter(Position::is_whole);
+    let position = position.with_context(|| format!("{} is damaged", path.display()))?;
     let weights = read_checked(&record.join(WEIGHTS), &position.weights_digest)?;
     let state = read_checked(&record.join(OPTIMIZER), &position.optimizer_digest)?;
     let weights = ModuleRecord::from_bytes(Bytes::from_bytes_vec(weights))?;

@@ -1,10 +1,12 @@
 //! The training loop.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use anyhow::Context as _;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,16 +17,27 @@ use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
 use crate::options::Format;
-use crate::{safetensors_file, trace_file};
+use crate::safetensors_file::{self, write_whole};
+use crate::trace_file;
 
 use super::metrics::{Metrics, MetricsFile};
 use super::report::{Outcome, Report};
 use super::settings::Settings;
 use super::{recipe, record};
 
+/// Where a run comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// From nothing, in a folder that may be replaced or not.
+    Fresh { replace: bool },
+    /// From the record in its folder.
+    Resumed,
+}
+
 /// A run that is about to begin or to go on.
 pub struct Training {
     pub settings: Settings,
+    pub start: Start,
     pub folder: PathBuf,
     pub data: Split,
     pub device: Device,
@@ -38,6 +51,9 @@ impl Task for Training {
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         let Settings { batch, steps, lr, .. } = self.settings;
+        // Told before anything is written.
+        let strategy = self.settings.strategy()?;
+        network.predicted(batch, &self.pass(0)?, strategy)?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut metrics = MetricsFile::open(&self.folder, first)?;
         let per_epoch = self.data.train.len().div_ceil(batch);
@@ -53,12 +69,9 @@ impl Task for Training {
             let samples = self.batch(epoch, step % per_epoch);
             let count = samples.len();
             let labels = samples.labels.clone();
-            let result = network.step(
-                samples.images,
-                samples.labels,
-                self.pass(step as u64)?,
-                self.settings.strategy()?,
-            )?;
+            let result = network
+                .step(samples.images, samples.labels, self.pass(step as u64)?, strategy)
+                .map_err(|error| self.stopped(error))?;
             network = optimizer.step(recipe::learning_rate(lr, step, steps), network, result.gradients);
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
@@ -109,11 +122,30 @@ impl Training {
         &self,
         network: N,
     ) -> Result<(N, ModuleOptimizer, usize), Failure> {
+        if let Start::Fresh { replace } = self.start {
+            prepare(&self.folder, replace)?;
+            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
+        }
+        // A run that was killed before its first record begins anew.
         if record::exists(&self.folder) {
             record::load(&self.folder, network, recipe::optimizer())
         } else {
             Ok((network, recipe::optimizer(), 0))
         }
+    }
+
+    /// A step that failed, with a way on.
+    fn stopped(&self, error: reprop::Error) -> Failure {
+        let hint = match (&error, record::exists(&self.folder)) {
+            (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, true) => {
+                format!("lower --lr; the record of the last whole epoch is in {}", self.folder.display())
+            }
+            (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, false) => {
+                "lower --lr".to_owned()
+            }
+            _ => return error.into(),
+        };
+        Failure::from(error).hint(hint)
     }
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
@@ -153,6 +185,20 @@ impl Training {
         }
         Ok(right as f64 / test.len() as f64)
     }
+}
+
+/// Makes the folder. One that holds a run is replaced only if the user did not name it.
+fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
+    if record::exists(folder) {
+        if !replace {
+            return Err(Failure::new(format!("{} already holds a run", folder.display())).hint(format!(
+                "go on with it by `--resume {}`, or choose another folder",
+                folder.display()
+            )));
+        }
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?)
 }
 
 /// Raises a flag when the user presses Ctrl-C; the loop ends after its step, with the record written.

@@ -22,7 +22,7 @@ use crate::safetensors_file;
 /// Relative difference allowed between a gradient and its central difference. The loss is a 32-bit float of about
 /// `2^-24` relative error, and the step is chosen so that it changes by about a hundredth: what is left is the cubic
 /// term of the loss along the gradient.
-const DIFFERENCE_TOLERANCE: f64 = 0.02;
+const DIFFERENCE_TOLERANCE: f64 = 0.005;
 
 #[derive(Serialize)]
 struct Verdict {
