@@ -150,7 +150,7 @@ class RevViT:
 
 def run(case: Case, batch: dict[str, torch.Tensor], values: dict[str, torch.Tensor], dtype: torch.dtype):
     """Loss, logits and gradients, all computed in `dtype`."""
-    leaves = {name: value.to(dtype).requires_grad_() for name, value in values.items()}
+    leaves = {name: value.to(dtype, copy=True).requires_grad_() for name, value in values.items()}
     logits = RevViT(case, leaves).logits(batch["images"].to(dtype), batch.get("hidden_keys"))
     loss = F.cross_entropy(logits, batch["labels"], label_smoothing=case.label_smoothing)
     loss.backward()

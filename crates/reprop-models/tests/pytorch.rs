@@ -1,7 +1,7 @@
 //! `RevViT` against PyTorch: loss, logits and every parameter's gradient, from values that `oracle/rev_vit.py` wrote.
 //!
-//! PyTorch computed them in float64 with stored activations; here they come in `f32`, with float streams, under each
-//! strategy. One network has a stem for each stream, so that no mistake between the streams can cancel.
+//! PyTorch computed them in float64 with stored activations; here they come in `f32`, with float streams and on the
+//! default grid, under each strategy. One network has a stem for each stream, so that no mistake between the streams can cancel.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,19 @@ use reprop::{
 use reprop_models::{RevVit, RevVitBlock, RevVitConfig};
 use safetensors::{Dtype, SafeTensors};
 
-/// Largest difference allowed, relative to the tensor's largest value.
+/// Largest difference allowed with float streams, relative to the tensor's largest value.
 ///
 /// A rounding of `f32` is `2^-24 = 6e-8`. PyTorch's own `f32` differs from its `f64` by up to `7e-7` on these networks
 /// (the script prints it): a dozen roundings in a row, through up to four blocks and back. Reversal with float streams
-/// adds about one rounding a block. A missing term, another epsilon (`1e-5` for `1e-6`) or GELU's `tanh` form differ by
-/// `1e-5` and more.
+/// adds about one rounding a block. Four times that leaves room for another processor's order of sums, and none for a
+/// mistake: an epsilon of `1e-5` instead of `1e-6` would differ by `1.2e-5` or more, GELU's `tanh` form by `4e-4`.
 const ROUNDING: f64 = 3e-6;
+
+/// The same with streams on the default grid.
+///
+/// A rounding is then half of `2^-14`, `3e-5`, on streams of magnitude one, twice a block; `5e-5` was measured. It says
+/// that the grid does no harm; that the gradients are right is said by [`ROUNDING`].
+const GRID: f64 = 2e-4;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 
@@ -67,8 +73,11 @@ where
     let expected = values.expected();
     assert_eq!(values.tensors.len(), 0, "values that nothing was compared with: {:?}", values.tensors.keys());
 
-    for strategy in STRATEGIES {
-        let pass = Pass::training(0).arithmetic(Arithmetic::Float).side(side.clone());
+    let arithmetics = [(Arithmetic::Float, ROUNDING), (Arithmetic::default(), GRID)];
+    for ((arithmetic, tolerance), strategy) in
+        arithmetics.into_iter().flat_map(|arithmetic| STRATEGIES.map(|strategy| (arithmetic, strategy)))
+    {
+        let pass = Pass::training(0).arithmetic(arithmetic).side(side.clone());
         let step = network.step(images.clone(), labels.clone(), pass, strategy).unwrap();
         let mut found = BTreeMap::from([
             ("loss".to_owned(), TensorData::from([step.loss])),
@@ -84,8 +93,11 @@ where
             .map(|(name, found)| (difference(found, &expected[name], name), name))
             .max_by(|(a, _), (b, _)| a.total_cmp(b))
             .unwrap();
-        println!("{strategy}: {} tensors, {name} differs most, by {worst:.2e}", found.len());
-        assert!(worst < ROUNDING, "{strategy}: {name} differs by {worst:e} of its largest value");
+        println!("{arithmetic:?}, {strategy}: {} tensors, {name} differs most, by {worst:.1e}", found.len());
+        assert!(
+            worst < tolerance,
+            "{arithmetic:?}, {strategy}: {name} differs by {worst:e} of its largest value"
+        );
     }
 }
 
