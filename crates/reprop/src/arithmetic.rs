@@ -89,30 +89,26 @@ impl Arithmetic {
     }
 }
 
-/// The largest magnitude that streams reached, kept on the device until it is asked for, so that the check costs one
-/// wait a pass and not one a block.
+/// The extremes that streams reached, kept on the device until they are asked for, so that the check costs one wait a
+/// pass and not one a block. The smallest and the largest value are found without a copy of the stream, which its
+/// magnitudes would need.
 #[derive(Clone, Debug)]
 pub struct RangeWatch {
     arithmetic: Arithmetic,
-    largest: Option<Tensor<1>>,
+    extremes: Vec<Tensor<1>>,
 }
 
 impl RangeWatch {
     /// Watches streams of `arithmetic`.
     pub fn new(arithmetic: Arithmetic) -> Self {
-        Self { arithmetic, largest: None }
+        Self { arithmetic, extremes: Vec::new() }
     }
 
     /// Looks at a stream.
     pub fn look<const D: usize>(&mut self, x: &Tensor<D>) {
-        if self.arithmetic.limit().is_none() {
-            return;
+        if self.arithmetic.limit().is_some() {
+            self.extremes.extend([x.clone().max(), x.clone().min()]);
         }
-        let magnitude = x.clone().abs().max();
-        self.largest = Some(match self.largest.take() {
-            Some(largest) => largest.max_pair(magnitude),
-            None => magnitude,
-        });
     }
 
     /// An error if a stream left its range.
@@ -121,14 +117,19 @@ impl RangeWatch {
     ///
     /// [`Error::RangeOverflow`] with the magnitude reached.
     pub fn check(self) -> Result<()> {
-        let (Arithmetic::Exact { fraction_bits }, Some(largest)) = (self.arithmetic, self.largest) else {
+        let (Arithmetic::Exact { fraction_bits }, Some(limit)) = (self.arithmetic, self.arithmetic.limit())
+        else {
             return Ok(());
         };
-        let reached = largest.into_scalar::<f32>();
-        match self.arithmetic.limit() {
-            // Written so that a value that is not a number fails.
-            Some(limit) if !(reached < limit) => Err(Error::RangeOverflow { reached, limit, fraction_bits }),
-            _ => Ok(()),
+        if self.extremes.is_empty() {
+            return Ok(());
         }
+        // All of them are read: a maximum of pairs on the device would pass over a value that is not a number.
+        let extremes = Tensor::cat(self.extremes, 0).into_data();
+        let reached = extremes.iter::<f32>().map(f32::abs).fold(0.0, |reached: f32, magnitude| {
+            if reached.is_nan() || reached >= magnitude { reached } else { magnitude }
+        });
+        // Written so that a value that is not a number fails.
+        if reached < limit { Ok(()) } else { Err(Error::RangeOverflow { reached, limit, fraction_bits }) }
     }
 }

@@ -36,6 +36,14 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// A label that is no class.
+    #[error("label {label} is not one of the {classes} classes, which are numbered from 0")]
+    Label {
+        /// The label.
+        label: i64,
+        /// The number of classes.
+        classes: usize,
+    },
     /// No parameter of the network requires gradients.
     #[error(
         "none of the network's parameters requires gradients: initialise it on `device.autodiff()`, or unfreeze some of them"

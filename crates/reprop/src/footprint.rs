@@ -5,8 +5,10 @@
 pub struct Footprint {
     /// What `forward_saving` hands over for the derivative.
     pub saved: u64,
-    /// The most that lives inside a forward beside its input, its saved tensors and its output.
+    /// By how much the most that lives at once inside `forward_saving` exceeds what it leaves: saved tensors and
+    /// output. The input is not counted.
     pub forward: u64,
-    /// The most that lives inside a vjp beside the saved tensors and the output's gradient.
+    /// By how much the most that lives at once inside a vjp exceeds the saved tensors it is given. The output's
+    /// gradient and the parameters' are not counted.
     pub vjp: u64,
 }

@@ -131,6 +131,13 @@ pub struct Held {
     bytes: u64,
 }
 
+impl Held {
+    /// `value`, whose bytes are those that are counted here.
+    pub(crate) fn keep<S>(self, value: S) -> Kept<S> {
+        Kept { value, held: self }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         self.meter.ledger().live[self.holder as usize] -= self.bytes;

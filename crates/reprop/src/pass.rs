@@ -139,6 +139,11 @@ impl<'p> Context<'p> {
         Self { branch, ..*self }
     }
 
+    /// Whether elements or samples are dropped at any of these rates.
+    pub(crate) fn masks(&self, dropout: f64, drop_path: f64) -> bool {
+        self.pass.training && (dropout > 0.0 || drop_path > 0.0)
+    }
+
     /// The key of the random tensor at `site` of this sub-block.
     pub fn key(&self, site: u64) -> Key {
         let Pass { seed, step, call, .. } = *self.pass;

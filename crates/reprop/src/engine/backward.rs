@@ -3,7 +3,7 @@
 use crate::network::Output;
 use crate::{AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
 
-use super::{FIRST_PIECE, STEM, plan};
+use super::{FIRST_PIECE, STEM, Scratch};
 
 /// A forward pass and what was kept of it, waiting for its backward.
 ///
@@ -29,6 +29,7 @@ pub(super) struct Recorded<'n, const D: usize> {
     pub saved: Option<Kept<AnySaved>>,
     /// What it was given, if the piece below is to be recovered from it.
     pub input: Option<Kept<Streams<D>>>,
+    pub scratch: Scratch,
 }
 
 /// A piece whose gradients can be computed.
@@ -36,6 +37,7 @@ struct Ready<'n, const D: usize> {
     piece: Piece<'n, D>,
     index: usize,
     saved: Kept<AnySaved>,
+    scratch: Scratch,
 }
 
 /// Where recovery has come to.
@@ -68,18 +70,24 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
         let head = network.head();
         let context = pass.context(FIRST_PIECE + pieces.len());
         let front = Front { ready: Vec::new(), rest: pieces, output: top };
+        let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
         let (dx, mut front) = both(
             overlap,
             || head.vjp(saved, pass.weight_of_loss(), &context, gradients),
-            || front.recover(&pass),
+            || front.recover(overlap, &pass),
         );
-        drop(held);
+        drop((held, scratch));
 
         let mut dx = meter.keep(Holder::StreamGradients, dx);
         while !front.ready.is_empty() {
+            let _scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
             let Front { ready, rest, output } = front;
             let below = Front { ready: Vec::new(), rest, output };
-            let (held, next) = both(overlap, || grads(ready, dx, &pass, gradients), || below.recover(&pass));
+            let (held, next) = both(
+                overlap,
+                || grads(ready, dx, overlap, &pass, gradients),
+                || below.recover(overlap, &pass),
+            );
             (dx, front) = (held.0, next);
             // Only now, so that what the meter says does not depend on which half ended first.
             drop(held.1);
@@ -102,12 +110,30 @@ fn both<A: Send, B: Send>(
 }
 
 impl<const D: usize> Front<'_, D> {
-    /// Makes the next block ready, and every piece above it whose saved tensors were kept.
-    fn recover(mut self, pass: &Pass) -> Self {
+    /// How many of the uppermost of `rest` a call of [`Self::recover`] takes: pieces whose saved tensors were kept, and
+    /// a block that must be recovered. Where nothing runs beside it, that block waits until the gradients of the pieces
+    /// above are done and their tensors gone.
+    fn reach(&self, overlap: bool) -> usize {
+        let kept = self.rest.iter().rev().take_while(|recorded| recorded.saved.is_some()).count();
+        if kept < self.rest.len() && (overlap || kept == 0) { kept + 1 } else { kept }
+    }
+
+    /// Bytes of temporaries, of the gradients at hand and of the next recovery. Both halves reach their most for a
+    /// moment only, so that the larger of the two counts where they run side by side.
+    fn scratch(&self, overlap: bool) -> u64 {
+        let grads = self.ready.iter().map(|ready| ready.scratch.grads);
+        let recover = self.rest.iter().rev().take(self.reach(overlap));
+        let recover = recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.forward);
+        grads.chain(recover).max().unwrap_or(0)
+    }
+
+    /// Makes the next pieces ready.
+    fn recover(mut self, overlap: bool, pass: &Pass) -> Self {
         let meter = pass.metering();
-        while let Some(Recorded { piece, index, saved, input }) = self.rest.pop() {
+        for _ in 0..self.reach(overlap) {
+            let Some(Recorded { piece, index, saved, input, scratch }) = self.rest.pop() else { break };
             if let Some(saved) = saved {
-                self.ready.push(Ready { piece, index, saved });
+                self.ready.push(Ready { piece, index, saved, scratch });
                 self.output = input;
                 continue;
             }
@@ -116,41 +142,41 @@ impl<const D: usize> Front<'_, D> {
                     "the forward keeps what a transition saved, and the output of each block to be recovered"
                 )
             };
-            let context = pass.context(FIRST_PIECE + index);
             let (output, held) = output.into_parts();
-            let _scratch = meter.hold(Holder::Scratch, plan::forward_scratch(piece, output.dims(), &context));
-            let (input, saved) = block.recover(output, &context);
+            let (input, saved) = block.recover(output, &pass.context(FIRST_PIECE + index));
             drop(held);
-            self.ready.push(Ready { piece, index, saved: meter.keep(Holder::Blocks, saved) });
-            // Nobody recovers anything from the inputs of the first piece.
-            self.output = (!self.rest.is_empty()).then(|| meter.keep(Holder::Streams, input));
-            break;
+            self.ready.push(Ready { piece, index, saved: meter.keep(Holder::Blocks, saved), scratch });
+            // Nobody recovers anything from the inputs of the first piece, nor from those of a piece above one that was
+            // kept.
+            let below = self.rest.last().is_some_and(|recorded| recorded.saved.is_none());
+            self.output = below.then(|| meter.keep(Holder::Streams, input));
         }
         self
     }
 }
 
-/// Gradients through the pieces that are ready. The guards that count their saved tensors are handed back.
+/// Gradients through the pieces that are ready. With overlap, the guards that count their saved tensors are handed
+/// back; without, the tensors are gone one after the other.
 fn grads<const D: usize>(
     ready: Vec<Ready<'_, D>>,
     dy: Kept<Streams<D>>,
+    overlap: bool,
     pass: &Pass,
     gradients: &mut Gradients,
-) -> (Kept<Streams<D>>, Option<Held>) {
+) -> (Kept<Streams<D>>, Vec<Held>) {
     let meter = pass.metering();
-    let mut last = None;
-    let dx = ready.into_iter().fold(dy, |dy, Ready { piece, index, saved }| {
+    let mut used = Vec::new();
+    let dx = ready.into_iter().fold(dy, |dy, Ready { piece, index, saved, .. }| {
         let context = pass.context(FIRST_PIECE + index);
         let (dy, held_dy) = dy.into_parts();
         let (saved, held) = saved.into_parts();
-        last = Some(held);
-        let _scratch = meter.hold(Holder::Scratch, plan::grads_scratch(piece, dy.dims(), &context));
         let dx = match piece {
             Piece::Block(block) => block.grads(saved, dy, &context, gradients),
             Piece::Transition(transition) => transition.vjp(saved, dy, &context, gradients),
         };
+        used.extend(overlap.then_some(held));
         drop(held_dy);
         meter.keep(Holder::StreamGradients, dx)
     });
-    (dx, last)
+    (dx, used)
 }

@@ -6,7 +6,7 @@ use crate::strategy::Plan;
 use crate::{Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
 
 use super::backward::{Recorded, Tape};
-use super::{FIRST_PIECE, STEM, plan};
+use super::{FIRST_PIECE, STEM, Scratch, plan};
 
 type Input<const D: usize, N> = crate::network::Input<D, N>;
 type Target<const D: usize, N> = crate::network::Target<D, N>;
@@ -87,8 +87,12 @@ pub(crate) fn record<'n, const D: usize, N: Network<D>>(
     }
 
     let context = pass.context(FIRST_PIECE + pieces.len());
-    let top = needs_its_output(pieces.last()).then(|| meter.keep(Holder::Streams, streams.value().clone()));
     let (streams, held) = streams.into_parts();
+    let (held, top) = if needs_its_output(pieces.last()) {
+        (None, Some(held.keep(streams.clone())))
+    } else {
+        (Some(held), None)
+    };
     let (loss, output, head) = network.head().loss_saving(streams, target, &context);
     drop(held);
     let head = meter.keep(Holder::Ends, head);
@@ -112,26 +116,29 @@ fn record_piece<'n, const D: usize>(
 ) -> (Kept<Streams<D>>, Recorded<'n, D>) {
     let meter = pass.metering();
     let context = pass.context(FIRST_PIECE + index);
+    let scratch = Scratch::of(piece, streams.value().dims(), &context);
+    let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
-    let _scratch = meter.hold(Holder::Scratch, plan::forward_scratch(piece, streams.dims(), &context));
-    let input = |streams: &Streams<D>| {
-        needs_its_output(below.last()).then(|| meter.keep(Holder::Streams, streams.clone()))
+    let keeps = !matches!(piece, Piece::Block(_) if index < plan.keep_from);
+    // What is kept of the input is what was in flight: the same bytes, counted once.
+    let (held, input) = if keeps && needs_its_output(below.last()) {
+        (None, Some(held.keep(streams.clone())))
+    } else {
+        (Some(held), None)
     };
-    let (next, saved, input) = match piece {
-        Piece::Block(block) if index < plan.keep_from => (block.forward(streams, &context), None, None),
-        Piece::Block(block) => {
-            let input = input(&streams);
+    let (next, saved) = match piece {
+        Piece::Block(block) if keeps => {
             let (next, saved) = block.forward_saving(streams, &context);
-            (next, Some(meter.keep(Holder::Blocks, saved)), input)
+            (next, Some(meter.keep(Holder::Blocks, saved)))
         }
+        Piece::Block(block) => (block.forward(streams, &context), None),
         Piece::Transition(transition) => {
-            let input = input(&streams);
             let (next, saved) = transition.forward_saving(streams, &context);
-            (enter(next, pass), Some(meter.keep(Holder::Transitions, saved)), input)
+            (enter(next, pass), Some(meter.keep(Holder::Transitions, saved)))
         }
     };
     drop(held);
-    (meter.keep(Holder::Streams, next), Recorded { piece, index, saved, input })
+    (meter.keep(Holder::Streams, next), Recorded { piece, index, saved, input, scratch })
 }
 
 /// Whether the piece below must be recovered, so that its output has to be kept by what comes above.

@@ -8,18 +8,41 @@
 //!     join( grads of the pieces at hand , recover of the next block below )
 //! ```
 //! `recover` needs only the streams above it, and `grads` only its own saved tensors and the gradients from above, so
-//! neither waits for the other. A piece whose saved tensors were kept is recovered by handing them over, at no cost,
-//! and the block below it is recovered in the same breath: the overlap goes on across transitions, and a stored
-//! network is the case in which the first recovery hands over everything.
+//! neither waits for the other. A piece whose saved tensors were kept is recovered by handing them over, at no cost;
+//! with overlap the block below it is recovered in the same breath, so that the overlap goes on across transitions. A
+//! stored network is the case in which the first recovery hands over everything.
 
 mod backward;
 mod forward;
 mod plan;
 
+use crate::{Context, Piece};
+
 pub use backward::Tape;
 pub(crate) use forward::{inverse, predict, record, streams};
 pub use plan::Prediction;
 pub(crate) use plan::predicted;
+
+/// Bytes of temporaries in one piece, as far as it can tell.
+#[derive(Clone, Copy)]
+struct Scratch {
+    forward: u64,
+    grads: u64,
+}
+
+impl Scratch {
+    /// For streams of shape `dims` that enter `piece`.
+    fn of<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> Self {
+        let told = match piece {
+            Piece::Block(block) => block.footprint(dims, context).map(|told| (told.forward, told.grads)),
+            Piece::Transition(transition) => {
+                transition.footprint(dims, context).map(|(_, told)| (told.forward, told.vjp))
+            }
+        };
+        let (forward, grads) = told.unwrap_or_default();
+        Self { forward, grads }
+    }
+}
 
 /// The stem's place in the keys of masks; pieces follow, then the head.
 const STEM: usize = 0;

@@ -1,7 +1,7 @@
 //! What a strategy will need, told before it runs, and the choice that `Auto` makes from it.
 
 use crate::strategy::Plan;
-use crate::{Context, Error, Footprint, Head, Holder, Meter, Network, Pass, Piece, Result, Stem, Strategy};
+use crate::{Error, Footprint, Head, Held, Holder, Meter, Network, Pass, Piece, Result, Stem, Strategy};
 
 use super::{FIRST_PIECE, STEM};
 
@@ -14,30 +14,6 @@ pub struct Prediction {
     pub forward_evaluations: usize,
     /// Blocks whose saved tensors are kept.
     pub blocks_kept: usize,
-}
-
-/// Scratch of a piece's forward, as far as it can tell.
-pub(super) fn forward_scratch<const D: usize>(
-    piece: Piece<'_, D>,
-    dims: [usize; D],
-    context: &Context<'_>,
-) -> u64 {
-    match piece {
-        Piece::Block(block) => block.footprint(dims, context).map_or(0, |footprint| footprint.forward),
-        Piece::Transition(transition) => transition.footprint(dims, context).map_or(0, |(_, f)| f.forward),
-    }
-}
-
-/// Scratch of a piece's gradients, as far as it can tell.
-pub(super) fn grads_scratch<const D: usize>(
-    piece: Piece<'_, D>,
-    dims: [usize; D],
-    context: &Context<'_>,
-) -> u64 {
-    match piece {
-        Piece::Block(block) => block.footprint(dims, context).map_or(0, |footprint| footprint.grads),
-        Piece::Transition(transition) => transition.footprint(dims, context).map_or(0, |(_, f)| f.vjp),
-    }
 }
 
 /// The plan of a strategy for this network and batch.
@@ -138,73 +114,105 @@ impl Sizes {
         Some(Self { streams: first, stem, pieces, head })
     }
 
-    /// Walks through forward and backward as the engine does, on bytes alone.
+    /// Both streams as they enter the piece at `index`.
+    fn below(&self, index: usize) -> u64 {
+        index.checked_sub(1).map_or(self.streams, |below| self.pieces[below].streams)
+    }
+
+    /// What `plan` will need.
     fn predict(&self, plan: Plan) -> Prediction {
-        let meter = Meter::new();
         let kept = |index: usize| !self.pieces[index].is_block || index >= plan.keep_from;
         let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
         let blocks_kept = (0..self.pieces.len()).filter(|&i| self.pieces[i].is_block && kept(i)).count();
-
-        let _stem = meter.hold(Holder::Ends, self.stem.saved);
-        let mut streams = meter.hold(Holder::Streams, self.streams);
-        let mut saved = Vec::new();
-        let mut inputs = Vec::new();
-        for (index, piece) in self.pieces.iter().enumerate() {
-            let _scratch = meter.hold(Holder::Scratch, piece.forward);
-            let below = if index == 0 { self.streams } else { self.pieces[index - 1].streams };
-            let keeps_input = index > 0 && kept(index) && !kept(index - 1);
-            inputs.push(keeps_input.then(|| meter.hold(Holder::Streams, below)));
-            saved.push(kept(index).then(|| meter.hold(Holder::Blocks, piece.saved)));
-            drop(streams);
-            streams = meter.hold(Holder::Streams, piece.streams);
-        }
-
-        let last = self.pieces.len().checked_sub(1);
-        let top_bytes = last.map_or(self.streams, |last| self.pieces[last].streams);
-        let mut output = last.filter(|&last| !kept(last)).map(|_| meter.hold(Holder::Streams, top_bytes));
-        drop(streams);
-        let head = meter.hold(Holder::Ends, self.head.saved);
-
-        let mut rest = self.pieces.len();
-        let mut recover = |rest: &mut usize, output: &mut Option<_>| {
-            let mut ready = Vec::new();
-            while *rest > 0 {
-                *rest -= 1;
-                if let Some(held) = saved[*rest].take() {
-                    ready.push((*rest, held));
-                    *output = inputs[*rest].take();
-                    continue;
-                }
-                let piece = &self.pieces[*rest];
-                let scratch = meter.hold(Holder::Scratch, piece.forward);
-                ready.push((*rest, meter.hold(Holder::Blocks, piece.saved)));
-                drop(scratch);
-                *output = (*rest > 0).then(|| meter.hold(Holder::Streams, piece.streams));
-                break;
-            }
-            ready
-        };
-
-        let mut ready = recover(&mut rest, &mut output);
-        drop(head);
-        let mut gradients = meter.hold(Holder::StreamGradients, top_bytes);
-        while !ready.is_empty() {
-            // With overlap the block below is recovered while these gradients are computed.
-            let ahead = plan.overlap.then(|| recover(&mut rest, &mut output));
-            for (index, held) in ready {
-                let piece = &self.pieces[index];
-                let below = if index == 0 { self.streams } else { self.pieces[index - 1].streams };
-                let scratch = meter.hold(Holder::Scratch, piece.grads);
-                drop(gradients);
-                gradients = meter.hold(Holder::StreamGradients, below);
-                drop((scratch, held));
-            }
-            ready = ahead.unwrap_or_else(|| recover(&mut rest, &mut output));
-        }
+        let meter = Meter::new();
+        Walk { sizes: self, meter: &meter, overlap: plan.overlap }.run(kept);
         Prediction {
             activation_peak: meter.report().activation_peak,
             forward_evaluations: 2 * blocks - blocks_kept,
             blocks_kept,
         }
+    }
+}
+
+/// Goes through forward and backward as the engine does, on bytes alone.
+struct Walk<'s> {
+    sizes: &'s Sizes,
+    meter: &'s Meter,
+    overlap: bool,
+}
+
+/// What is counted of a piece that was run: its saved tensors, and its input.
+type Counted = (Option<Held>, Option<Held>);
+
+impl Walk<'_> {
+    fn run(&self, kept: impl Fn(usize) -> bool) {
+        let Self { sizes, meter, overlap } = *self;
+        let stem = meter.hold(Holder::Ends, sizes.stem.saved);
+        let mut streams = meter.hold(Holder::Streams, sizes.streams);
+        let mut rest: Vec<Counted> = Vec::new();
+        for (index, piece) in sizes.pieces.iter().enumerate() {
+            let _scratch = meter.hold(Holder::Scratch, piece.forward);
+            let keeps_input = kept(index) && rest.last().is_some_and(|(saved, _)| saved.is_none());
+            let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
+            let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.saved));
+            drop(held);
+            streams = meter.hold(Holder::Streams, piece.streams);
+            rest.push((saved, input));
+        }
+        let keeps_top = rest.last().is_some_and(|(saved, _)| saved.is_none());
+        let mut output = keeps_top.then_some(streams);
+        let head = meter.hold(Holder::Ends, sizes.head.saved);
+
+        let scratch = meter.hold(Holder::Scratch, self.scratch(&[], &rest));
+        let mut ready = self.recover(&mut rest, &mut output);
+        drop((head, scratch));
+        let mut gradients = meter.hold(Holder::StreamGradients, sizes.below(sizes.pieces.len()));
+        while !ready.is_empty() {
+            let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest));
+            let below = if overlap { self.recover(&mut rest, &mut output) } else { Vec::new() };
+            let mut used = Vec::new();
+            for (index, held) in ready {
+                used.extend(overlap.then_some(held));
+                drop(gradients);
+                gradients = meter.hold(Holder::StreamGradients, sizes.below(index));
+            }
+            ready = if overlap { below } else { self.recover(&mut rest, &mut output) };
+        }
+        drop(stem);
+    }
+
+    /// As `Front::reach`.
+    fn reach(&self, rest: &[Counted]) -> usize {
+        let kept = rest.iter().rev().take_while(|(saved, _)| saved.is_some()).count();
+        if kept < rest.len() && (self.overlap || kept == 0) { kept + 1 } else { kept }
+    }
+
+    /// As `Front::scratch`.
+    fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted]) -> u64 {
+        let pieces = &self.sizes.pieces;
+        let grads = ready.iter().map(|&(index, _)| pieces[index].grads);
+        let recover = rest.iter().zip(pieces).rev().take(self.reach(rest));
+        let recover = recover.filter(|((saved, _), _)| saved.is_none()).map(|(_, piece)| piece.forward);
+        grads.chain(recover).max().unwrap_or(0)
+    }
+
+    /// As `Front::recover`.
+    fn recover(&self, rest: &mut Vec<Counted>, output: &mut Option<Held>) -> Vec<(usize, Held)> {
+        let mut ready = Vec::new();
+        for _ in 0..self.reach(rest) {
+            let Some((saved, input)) = rest.pop() else { break };
+            let index = rest.len();
+            if let Some(saved) = saved {
+                ready.push((index, saved));
+                *output = input;
+                continue;
+            }
+            let piece = &self.sizes.pieces[index];
+            *output = None;
+            ready.push((index, self.meter.hold(Holder::Blocks, piece.saved)));
+            let below = rest.last().is_some_and(|(saved, _)| saved.is_none());
+            *output = below.then(|| self.meter.hold(Holder::Streams, piece.streams));
+        }
+        ready
     }
 }

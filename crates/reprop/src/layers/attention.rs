@@ -4,7 +4,9 @@
 //! q, k, v = split(norm(x) Wqkv + b),   p = softmax(q k^T / sqrt(e)),   y = (p v) Wo + b
 //! dv = p^T do,   dp = do v^T,   ds = p * (dp - sum(dp * p)),   dq = ds k / sqrt(e),   dk = ds^T q / sqrt(e)
 //! ```
-//! with `e` the width of a head and `do` the gradient of `p v`. Saved: the normalised input, its scale, `q k v`, the
+//! with `e` the width of a head and `do` the gradient of `o = p v`. The sum over the keys is taken as the equal
+//! `sum(do * o)` over a head's width (Dao et al., *FlashAttention*, 2022, eq. 4), which needs no tensor of the size of
+//! the probabilities. Saved: the normalised input, its scale, `q k v`, the
 //! probabilities, and `p v`.
 
 use burn::config::Config;
@@ -88,13 +90,6 @@ impl Attention {
         [0, 1, 2].map(|part| heads.clone().narrow(0, part, 1).squeeze_dim(0))
     }
 
-    /// The inverse of [`Self::split`].
-    fn join(&self, parts: [Tensor<4>; 3], [batch, tokens]: [usize; 2]) -> Tensor<2> {
-        Tensor::stack::<5>(parts.to_vec(), 0)
-            .permute([1, 3, 0, 2, 4])
-            .reshape([batch * tokens, 3 * self.width])
-    }
-
     fn scale(&self) -> f64 {
         ((self.width / self.heads) as f64).sqrt().recip()
     }
@@ -145,17 +140,18 @@ impl Residual<3> for Attention {
         let dy = context.drop_path(dy, self.drop_path, site::PATH);
         let dy = context.dropout(dy, self.dropout, site::OUTPUT);
         let dy = precision.cast(dy).reshape([batch * tokens, width]);
-        let dvalues = linear_vjp(move || values, dy, &self.projection, precision, gradients);
-        let dvalues = dvalues.reshape([batch, tokens, self.heads, width / self.heads]).swap_dims(1, 2);
+        let dvalues = linear_vjp(|| values.clone(), dy, &self.projection, precision, gradients);
+        let heads = [batch, tokens, self.heads, width / self.heads];
+        let mean = (values * dvalues.clone()).reshape(heads).sum_dim(3).swap_dims(1, 2);
+        let dvalues = dvalues.reshape(heads).swap_dims(1, 2);
 
         let [q, k, v] = self.split(qkv, [batch, tokens]);
         let dv = probabilities.clone().transpose().matmul(dvalues.clone());
         let dp = dvalues.matmul(v.transpose());
-        let mean = (dp.clone() * probabilities.clone()).sum_dim(3);
         let ds = (dp - mean) * probabilities;
-        let dq = ds.clone().matmul(k).mul_scalar(self.scale());
-        let dk = ds.transpose().matmul(q).mul_scalar(self.scale());
-        let dqkv = self.join([dq, dk, dv], [batch, tokens]);
+        let dq = rows(ds.clone().matmul(k).mul_scalar(self.scale()));
+        let dk = rows(ds.transpose().matmul(q).mul_scalar(self.scale()));
+        let dqkv = Tensor::cat(vec![dq, dk, rows(dv)], 1);
 
         let input = {
             let normalised = normalised.clone();
@@ -171,10 +167,14 @@ impl Residual<3> for Attention {
         let stream = rows * width as u64;
         let half = context.precision().bytes();
         let scores = rows * (self.heads * tokens) as u64;
+        let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
         Some(Footprint {
             saved: 4 * (stream + rows) + half * (4 * stream + scores),
-            forward: 4 * (2 * scores) + half * stream,
-            vjp: half * (3 * scores + 4 * stream),
+            // Scores while they become probabilities, before values and output are there; then a mask.
+            forward: (4 * 2 * scores).saturating_sub(half * (scores + 2 * stream)).max(masked),
+            // The gradient of the probabilities, of `p v` and of `v`, when `p v` is gone; or the masked gradient of
+            // the output and that of `p v`; or gradients of `q`, `k` and `v`, apart and side by side.
+            vjp: (half * (scores + stream)).max(half * 2 * stream + masked),
         })
     }
 }

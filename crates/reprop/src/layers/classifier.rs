@@ -95,7 +95,10 @@ impl Head<3> for Classifier {
                 found: format!("[{found}]"),
             });
         }
-        Ok(())
+        // A label out of range would be compared with no class, and its sample silently left out of the loss.
+        let labels = labels.to_data();
+        let strange = labels.iter::<i64>().find(|label| !(0..self.classes as i64).contains(label));
+        strange.map_or(Ok(()), |label| Err(Error::Label { label, classes: self.classes }))
     }
 
     fn predict(&self, x: Streams<3>, _: &Context<'_>) -> Tensor<2> {
@@ -119,7 +122,9 @@ impl Head<3> for Classifier {
             .mul_scalar(1.0 - self.label_smoothing)
             .add_scalar(self.label_smoothing / self.classes as f64);
         let log_probabilities = log_softmax(logits.clone(), 1);
-        let loss = (log_probabilities.clone() * target.clone()).sum().mul_scalar(-1.0 / batch as f64);
+        // Along one axis after the other: Flex's sum over everything depends on the number of threads from 2^22 elements.
+        let total = (log_probabilities.clone() * target.clone()).sum_dim(1).sum_dim(0);
+        let loss = total.reshape([1]).mul_scalar(-1.0 / batch as f64);
         let surplus = log_probabilities.exp() - target;
         (loss, logits, Saved { tokens, normalised, scale, surplus })
     }

@@ -32,9 +32,24 @@ pub fn linear_vjp(
     precision: Precision,
     gradients: &mut Gradients,
 ) -> Tensor<2> {
+    linear_weights_vjp(x, &dy, layer, gradients);
+    linear_input_vjp(dy, layer, precision)
+}
+
+/// `dW = x^T dy`, `db = sum of rows of dy`.
+pub fn linear_weights_vjp(
+    x: impl FnOnce() -> Tensor<2>,
+    dy: &Tensor<2>,
+    layer: &Linear,
+    gradients: &mut Gradients,
+) {
     gradients.add(&layer.weight, || x().transpose().matmul(dy.clone()));
     if let Some(bias) = &layer.bias {
         gradients.add(bias, || dy.clone().sum_dim(0).squeeze_dim(0));
     }
+}
+
+/// `dx = dy W^T`.
+pub fn linear_input_vjp(dy: Tensor<2>, layer: &Linear, precision: Precision) -> Tensor<2> {
     dy.matmul(value(&layer.weight, precision).transpose())
 }

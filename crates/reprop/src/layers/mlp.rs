@@ -16,7 +16,7 @@ use burn::tensor::Tensor;
 
 use crate::{Context, Footprint, Gradients, Precision, Residual};
 
-use super::linear::{linear, linear_vjp};
+use super::linear::{linear, linear_input_vjp, linear_vjp, linear_weights_vjp};
 use super::norm::{affine, norm_vjp, normalise};
 use super::{Initial, site};
 
@@ -108,13 +108,12 @@ impl Residual<3> for Mlp {
         let dy = context.dropout(dy, self.dropout, site::OUTPUT);
         let dy = precision.cast(dy).reshape([batch * tokens, width]);
 
+        // In this order, three tensors of the hidden width live at once and not four: the derivative is finished before
+        // `gelu(h)` takes the place of `P(h)`, and `gelu(h)` is gone before its gradient comes.
         let distribution = distribution(h.clone());
-        let active = {
-            let (distribution, h) = (distribution.clone(), h.clone());
-            move || distribution * h
-        };
-        let dactive = linear_vjp(active, dy, &self.contract, precision, gradients);
-        let dh = (density(h.clone()) * h + distribution) * dactive;
+        let slope = density(h.clone()) * h.clone() + distribution.clone();
+        linear_weights_vjp(move || distribution * h, &dy, &self.contract, gradients);
+        let dh = slope * linear_input_vjp(dy, &self.contract, precision);
 
         let input = {
             let normalised = normalised.clone();
@@ -130,10 +129,13 @@ impl Residual<3> for Mlp {
         let stream = rows * width as u64;
         let hidden = rows * self.hidden as u64;
         let half = context.precision().bytes();
+        let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
         Some(Footprint {
             saved: 4 * (stream + rows) + half * hidden,
-            forward: half * 2 * hidden,
-            vjp: half * (3 * hidden + stream),
+            // `P(h)`, then a mask.
+            forward: (half * hidden).max(masked),
+            // `P(h)` and the derivative, beside the masked gradient of the output.
+            vjp: half * 2 * hidden + masked,
         })
     }
 }

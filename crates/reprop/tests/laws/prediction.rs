@@ -1,0 +1,97 @@
+//! What is predicted before a pass is what the meter counts in it.
+
+use reprop::{Holder, Meter, Network, Pass, Precision, Strategy};
+use reprop_models::{RevVit, RevVitConfig};
+
+use crate::common::{labels, noise, strategies, trainable, with_threads};
+
+fn network(depth: usize) -> RevVit {
+    RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1).init(3, &trainable())
+}
+
+fn peak(network: &RevVit, batch: usize, pass: Pass, strategy: Strategy) -> u64 {
+    let data = (noise(4, [batch, 1, 8, 8]), labels(batch, 10));
+    network.step(data.0, data.1, pass, strategy).expect("a step").memory.activation_peak
+}
+
+/// The law allows 5 %; the walk on bytes follows the engine step by step, so that it comes out equal.
+#[test]
+fn prediction_equals_the_meter_for_every_strategy() {
+    for threads in [1, 2] {
+        with_threads(threads, || {
+            for depth in [1, 2, 3, 6, 13] {
+                for precision in [Precision::F32, Precision::Bf16] {
+                    let network = network(depth);
+                    let pass = || Pass::training(1).precision(precision);
+                    for strategy in strategies(&network, 5, &pass()).into_iter().chain([Strategy::Stored]) {
+                        let predicted =
+                            network.predicted(5, &pass(), strategy).expect("a plan").expect("a prediction");
+                        let found = peak(&network, 5, pass(), strategy);
+                        let ratio = predicted.activation_peak as f64 / found as f64;
+                        assert!(
+                            (ratio - 1.0).abs() < 0.05,
+                            "depth {depth}, {strategy:?}, {precision:?}: {} predicted, {found} found",
+                            predicted.activation_peak
+                        );
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn peak_does_not_grow_with_depth_unless_all_is_stored() {
+    let peak = |depth, strategy| peak(&network(depth), 5, Pass::training(1), strategy) as f64;
+    for strategy in [Strategy::Reprop, Strategy::PaReprop] {
+        let growth = peak(48, strategy) / peak(6, strategy);
+        assert!(growth <= 1.02, "{strategy}: {growth}");
+    }
+    let saving = peak(48, Strategy::Stored) / peak(48, Strategy::Reprop);
+    assert!(saving >= 15.0, "stored takes {saving} times as much");
+}
+
+#[test]
+fn overlap_costs_at_most_one_blocks_saved_tensors() {
+    let network = network(6);
+    let [reprop, pareprop] =
+        [Strategy::Reprop, Strategy::PaReprop].map(|strategy| peak(&network, 5, Pass::training(1), strategy));
+    let meter = Meter::new();
+    let data = (noise(4, [5, 1, 8, 8]), labels(5, 10));
+    let tape = network.record(data.0, data.1, Pass::training(1).meter(meter.clone()), Strategy::Stored);
+    let block = meter.report().live(Holder::Blocks) / 6;
+    drop(tape);
+    assert!(pareprop <= reprop + block, "{pareprop} against {reprop} and {block}");
+}
+
+#[test]
+fn auto_stays_in_its_budget_and_keeps_more_the_more_it_has() {
+    let network = network(13);
+    let pass = || Pass::training(1);
+    let predicted =
+        |strategy| network.predicted(5, &pass(), strategy).expect("a plan").expect("a prediction");
+    let (least, most) = (predicted(Strategy::Reprop), predicted(Strategy::Stored));
+    let mut kept = Vec::new();
+    for part in 0..=6 {
+        let budget = least.activation_peak + (most.activation_peak - least.activation_peak) * part / 6;
+        let strategy = Strategy::Auto { budget };
+        assert!(peak(&network, 5, pass(), strategy) <= budget, "part {part}");
+        kept.push(predicted(strategy).blocks_kept);
+    }
+    // The last block may be free to keep: its saved tensors are gone before the peak is reached.
+    assert!(kept.is_sorted() && kept[0] <= 1 && kept[6] == 13, "{kept:?}");
+    assert_eq!((least.forward_evaluations, most.forward_evaluations), (26, 13));
+}
+
+#[test]
+fn nothing_is_held_when_a_step_is_over() {
+    let network = network(3);
+    for strategy in strategies(&network, 2, &Pass::training(1)) {
+        let meter = Meter::new();
+        let pass = Pass::training(1).meter(meter.clone());
+        let step = network.step(noise(4, [2, 1, 8, 8]), labels(2, 10), pass, strategy).expect("a step");
+        drop(step);
+        let live: Vec<u64> = Holder::ALL.map(|holder| meter.report().live(holder)).to_vec();
+        assert_eq!(live, [0; 7], "{strategy:?}");
+    }
+}
