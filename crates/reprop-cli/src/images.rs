@@ -12,7 +12,11 @@ pub trait ImageNetwork<const D: usize>:
 }
 
 impl<const D: usize, N> ImageNetwork<D> for N where
-    N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>>
+    N: Network<
+            D,
+            Stem: Stem<D, Input = Tensor<4>>,
+            Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>,
+        >
 {
 }
 
@@ -55,8 +59,9 @@ impl Batch {
         let ImageShape { channels, side, classes } = shape;
         // Multiplication by 2^64 divided by the golden ratio spreads consecutive numbers over all bits.
         let hash = |index: usize| (index as u64).wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let pixels =
-            (0..count * channels * side * side).map(|index| hash(index) as f32 / (1 << 23) as f32 - 1.0).collect();
+        let pixels = (0..count * channels * side * side)
+            .map(|index| hash(index) as f32 / (1 << 23) as f32 - 1.0)
+            .collect();
         let labels = (0..count).map(|index| (index % classes) as i32).collect();
         Self::new(pixels, labels, channels, side, device)
     }

@@ -9,6 +9,7 @@ mod memory;
 mod models;
 mod options;
 mod safetensors_file;
+mod trace_file;
 mod train;
 mod verify;
 

@@ -39,9 +39,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         file.sync_all()?;
         fs::rename(&beside, path)
     };
-    write().with_context(|| format!("cannot write {} ({} bytes)", path.display(), bytes.len())).map_err(|error| {
-        // What cannot be written whole is not left behind in part.
-        let _ = fs::remove_file(&beside);
-        Failure::from(error)
-    })
+    write().with_context(|| format!("cannot write {} ({} bytes)", path.display(), bytes.len())).map_err(
+        |error| {
+            // What cannot be written whole is not left behind in part.
+            let _ = fs::remove_file(&beside);
+            Failure::from(error)
+        },
+    )
 }

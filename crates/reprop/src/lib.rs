@@ -21,6 +21,7 @@ mod saved;
 mod side;
 mod strategy;
 mod streams;
+mod trace;
 
 pub use arithmetic::{Arithmetic, RangeWatch};
 pub use autodiff::{
@@ -43,3 +44,4 @@ pub use saved::{AnySaved, Saved};
 pub use side::{HiddenKeys, Side};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use streams::Streams;
+pub use trace::{Activity, Span, Trace};

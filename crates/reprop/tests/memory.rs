@@ -19,9 +19,17 @@ fn main() {
     let depth: usize = std::env::var("DEPTH").map_or(6, |d| d.parse().unwrap());
     let cases = [
         Case { name: "digits", config: RevVitConfig { depth, ..RevVitConfig::digits() }, batch: 64 },
-        Case { name: "digits-drop", config: RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1), batch: 64 },
+        Case {
+            name: "digits-drop",
+            config: RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1),
+            batch: 64,
+        },
         Case { name: "vit-s", config: RevVitConfig { depth, ..RevVitConfig::small() }, batch: 2 },
-        Case { name: "vit-s-drop", config: RevVitConfig { depth, ..RevVitConfig::small() }.with_dropout(0.1).with_drop_path(0.1), batch: 4 },
+        Case {
+            name: "vit-s-drop",
+            config: RevVitConfig { depth, ..RevVitConfig::small() }.with_dropout(0.1).with_drop_path(0.1),
+            batch: 4,
+        },
         Case { name: "long", config: RevVitConfig::new(128, 4, 64, depth, 2, 128), batch: 1 },
     ];
     for case in &cases {
@@ -42,10 +50,16 @@ fn main() {
             run();
             let (peak, memory) = run();
             let predicted = network.predicted(case.batch, &Pass::training(1), strategy).unwrap().unwrap();
-            println!("{:12} {strategy:9} real {:8.2} MB, total {:8.2} MB ({:+.1} %), activations {:8.2}, predicted {:8.2}, {:?}", case.name,
-                peak as f64 / 1e6, memory.total_peak as f64 / 1e6, (memory.total_peak as f64 / peak as f64 - 1.0) * 100.0, memory.activation_peak as f64 / 1e6,
+            println!(
+                "{:12} {strategy:9} real {:8.2} MB, total {:8.2} MB ({:+.1} %), activations {:8.2}, predicted {:8.2}, {:?}",
+                case.name,
+                peak as f64 / 1e6,
+                memory.total_peak as f64 / 1e6,
+                (memory.total_peak as f64 / peak as f64 - 1.0) * 100.0,
+                memory.activation_peak as f64 / 1e6,
                 predicted.activation_peak as f64 / 1e6,
-                Holder::ALL.map(|h| (memory.at_peak(h) as f64 / 1e4).round() / 1e2));
+                Holder::ALL.map(|h| (memory.at_peak(h) as f64 / 1e4).round() / 1e2)
+            );
         }
     }
 }

@@ -25,7 +25,8 @@ impl Machine {
         let kilobytes = field("/proc/meminfo", "MemTotal")
             .and_then(|value| value.trim_end_matches("kB").trim().parse::<u64>().ok());
         Self {
-            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            processor: field("/proc/cpuinfo", "model name")
+                .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: kilobytes.map_or(0, |kilobytes| kilobytes * 1024),
             system: std::env::consts::OS.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use indicatif::ProgressBar;
-use reprop::{Meter, Pass, Strategy, gradient_digest};
+use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
 use reprop_models::Model;
 
 use crate::failure::Failure;
@@ -32,18 +32,27 @@ pub struct Measurement {
     pub seed: u64,
     pub device: Device,
     pub bar: ProgressBar,
+    pub trace: Option<Trace>,
 }
 
 impl Measurement {
     fn pass(&self, step: usize) -> Pass {
-        Pass::training(self.seed)
+        let pass = Pass::training(self.seed)
             .step(step as u64)
             .arithmetic(self.case.numbers.arithmetic())
             .precision(self.case.numbers.precision())
-            .meter(Meter::new())
+            .meter(Meter::new());
+        match &self.trace {
+            Some(trace) => pass.trace(trace),
+            None => pass,
+        }
     }
 
-    fn blank<const D: usize, N: ImageNetwork<D>>(&self, network: &N, strategy: Strategy) -> Result<Run, Failure> {
+    fn blank<const D: usize, N: ImageNetwork<D>>(
+        &self,
+        network: &N,
+        strategy: Strategy,
+    ) -> Result<Run, Failure> {
         let prediction = network.predicted(self.case.batch, &self.pass(0), strategy)?;
         Ok(Run {
             model: self.case.name.clone(),
@@ -98,8 +107,10 @@ impl Task for Measurement {
         let Case { batch, warmup, steps, ref strategies, ref model, .. } = self.case;
         let samples = Batch::noise(batch, model.images(), self.seed, &self.device);
         let mut optimizer = AdamWConfig::new().init();
-        let mut runs =
-            strategies.iter().map(|&strategy| self.blank(&network, strategy)).collect::<Result<Vec<_>, _>>()?;
+        let mut runs = strategies
+            .iter()
+            .map(|&strategy| self.blank(&network, strategy))
+            .collect::<Result<Vec<_>, _>>()?;
         for round in 0..warmup + steps {
             for (&strategy, run) in strategies.iter().zip(&mut runs) {
                 let seconds = self.step(&network, &mut optimizer, &samples, round, strategy, run)?;
@@ -120,7 +131,11 @@ fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], sorted[middle]) } else { sorted[middle] }
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    } else {
+        sorted[middle]
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ mod picture;
 
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
+use reprop::Trace;
 use serde::Serialize;
 
 use crate::device;
 use crate::failure::Failure;
 use crate::images::with_network;
 use crate::options::{self, BenchOptions, Format, Global};
+use crate::trace_file;
 
 use machine::Machine;
 use measure::{Case, Measurement};
@@ -49,19 +51,24 @@ pub fn run(global: &Global, options: &BenchOptions) -> Result<(), Failure> {
         export::check(path)?;
     }
     let cases = cases(global, options)?;
-    let rounds = (options.warmup + options.steps) * cases.iter().map(|case| case.strategies.len()).sum::<usize>();
+    let rounds =
+        (options.warmup + options.steps) * cases.iter().map(|case| case.strategies.len()).sum::<usize>();
     let bar = ProgressBar::new(rounds as u64);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {eta} left, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
 
     let mut results = Results { machine: Machine::look(), runs: Vec::new() };
+    let trace = options.trace.is_some().then(Trace::new);
     for case in cases {
-        results.runs.extend(measure(case, global.seed, &device, &bar)?);
+        results.runs.extend(measure(case, global.seed, &device, &bar, trace.clone())?);
         if let Some(path) = &options.export {
             export::write(path, &results)?;
         }
     }
     bar.finish_and_clear();
+    if let (Some(path), Some(trace)) = (&options.trace, &trace) {
+        trace_file::write(path, trace)?;
+    }
     match global.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&results)?),
         Format::Text => print!("{}", export::text(&results)),
@@ -76,11 +83,8 @@ fn cases(global: &Global, options: &BenchOptions) -> Result<Vec<Case>, Failure> 
         .iter()
         .map(|name| options::strategy(name, options.budget))
         .collect::<Result<Vec<_>, _>>()?;
-    let depths: Vec<Option<usize>> = if options.depth.is_empty() {
-        vec![None]
-    } else {
-        options.depth.iter().copied().map(Some).collect()
-    };
+    let depths: Vec<Option<usize>> =
+        if options.depth.is_empty() { vec![None] } else { options.depth.iter().copied().map(Some).collect() };
     let mut cases = Vec::new();
     for name in &options.model {
         for &depth in &depths {
@@ -102,8 +106,19 @@ fn cases(global: &Global, options: &BenchOptions) -> Result<Vec<Case>, Failure> 
     Ok(cases)
 }
 
-fn measure(case: Case, seed: u64, device: &Device, bar: &ProgressBar) -> Result<Vec<Run>, Failure> {
+fn measure(
+    case: Case,
+    seed: u64,
+    device: &Device,
+    bar: &ProgressBar,
+    trace: Option<Trace>,
+) -> Result<Vec<Run>, Failure> {
     let model = case.model.clone();
     bar.set_message(format!("{}, batch {}", case.name, case.batch));
-    with_network(&model, seed, device, Measurement { case, seed, device: device.clone(), bar: bar.clone() })
+    with_network(
+        &model,
+        seed,
+        device,
+        Measurement { case, seed, device: device.clone(), bar: bar.clone(), trace },
+    )
 }

@@ -25,7 +25,13 @@ pub fn svg(results: &Results) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>{}{}</svg>\n",
         2 * height + TITLE,
         2 * height + TITLE,
-        bars(0, "Peak activation memory", results, |run| run.activation_peak_bytes as f64, |v| human(v as u64)),
+        bars(
+            0,
+            "Peak activation memory",
+            results,
+            |run| run.activation_peak_bytes as f64,
+            |v| human(v as u64)
+        ),
         bars(height + ROW, "Samples a second", results, |run| run.samples_per_second, |v| format!("{v:.1}")),
     )
 }

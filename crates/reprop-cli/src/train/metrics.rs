@@ -34,7 +34,9 @@ impl MetricsFile {
         let kept: String = match fs::read_to_string(&path) {
             Ok(text) => text
                 .lines()
-                .filter(|line| serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| metrics.step < steps))
+                .filter(|line| {
+                    serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| metrics.step < steps)
+                })
                 .flat_map(|line| [line, "\n"])
                 .collect(),
             Err(_) => String::new(),

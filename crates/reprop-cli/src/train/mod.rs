@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use reprop::Trace;
 use reprop_data::Split;
 use reprop_models::ImageShape;
 
@@ -47,8 +48,15 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         write_whole(&Settings::path(&folder), &serde_json::to_vec_pretty(&settings)?)?;
     }
     let seed = settings.seed;
-    let training =
-        Training { settings, folder, data, device: device.clone(), format: global.format, trace: options.trace };
+    let training = Training {
+        settings,
+        folder,
+        data,
+        device: device.clone(),
+        format: global.format,
+        trace: options.trace.is_some().then(Trace::new),
+        trace_file: options.trace,
+    };
     with_network(&model, seed, &device, training)
 }
 

@@ -40,14 +40,18 @@ pub fn exists(run: &Path) -> bool {
 }
 
 /// Saves the state after `step` steps.
-pub fn save<N: Module>(run: &Path, network: &N, optimizer: &ModuleOptimizer, step: usize) -> Result<(), Failure> {
+pub fn save<N: Module>(
+    run: &Path,
+    network: &N,
+    optimizer: &ModuleOptimizer,
+    step: usize,
+) -> Result<(), Failure> {
     let next = run.join("record.new");
     remove(&next)?;
     fs::create_dir_all(&next).with_context(|| format!("cannot make {}", next.display()))?;
     let weights = network.clone().into_record().into_bytes()?;
     let optimizer = optimizer.to_record().into_bytes()?;
-    let position =
-        Position { step, weights_digest: digest(&weights), optimizer_digest: digest(&optimizer) };
+    let position = Position { step, weights_digest: digest(&weights), optimizer_digest: digest(&optimizer) };
     write_whole(&next.join(WEIGHTS), &weights)?;
     write_whole(&next.join(OPTIMIZER), &optimizer)?;
     write_whole(&next.join(POSITION), &serde_json::to_vec_pretty(&position)?)?;

@@ -51,7 +51,8 @@ impl Report {
             println!("test accuracy {:.2} % after {} steps\n", 100.0 * outcome.test_accuracy, outcome.steps);
             println!("{:<30} {:>12}", "peak activation memory", "");
             for (name, bytes) in &self.rows {
-                let stored = self.rows.iter().find(|(name, _)| name.starts_with("stored")).map_or(0, |row| row.1);
+                let stored =
+                    self.rows.iter().find(|(name, _)| name.starts_with("stored")).map_or(0, |row| row.1);
                 println!("{name:<30} {:>12} {:>6.1} %", human(*bytes), 100.0 * *bytes as f64 / stored as f64);
             }
             println!();

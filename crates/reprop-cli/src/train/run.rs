@@ -8,14 +8,14 @@ use std::time::Instant;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
-use reprop::{Meter, Pass, named_parameters, parameter_digest};
+use reprop::{Meter, Pass, Trace, named_parameters, parameter_digest};
 use reprop_data::{Split, order, shift};
 
 use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
 use crate::options::Format;
-use crate::safetensors_file;
+use crate::{safetensors_file, trace_file};
 
 use super::metrics::{Metrics, MetricsFile};
 use super::report::{Outcome, Report};
@@ -29,7 +29,8 @@ pub struct Training {
     pub data: Split,
     pub device: Device,
     pub format: Format,
-    pub trace: Option<PathBuf>,
+    pub trace_file: Option<PathBuf>,
+    pub trace: Option<Trace>,
 }
 
 impl Task for Training {
@@ -52,8 +53,12 @@ impl Task for Training {
             let samples = self.batch(epoch, step % per_epoch);
             let count = samples.len();
             let labels = samples.labels.clone();
-            let result =
-                network.step(samples.images, samples.labels, self.pass(step as u64)?, self.settings.strategy()?)?;
+            let result = network.step(
+                samples.images,
+                samples.labels,
+                self.pass(step as u64)?,
+                self.settings.strategy()?,
+            )?;
             network = optimizer.step(recipe::learning_rate(lr, step, steps), network, result.gradients);
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
@@ -78,6 +83,9 @@ impl Task for Training {
             }
         }
         bar.finish_and_clear();
+        if let (Some(path), Some(trace)) = (&self.trace_file, &self.trace) {
+            trace_file::write(path, trace)?;
+        }
 
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
         let outcome = Outcome {
@@ -97,7 +105,10 @@ impl Task for Training {
 
 impl Training {
     /// The state to begin with: fresh, or the record's.
-    fn begin<const D: usize, N: ImageNetwork<D>>(&self, network: N) -> Result<(N, ModuleOptimizer, usize), Failure> {
+    fn begin<const D: usize, N: ImageNetwork<D>>(
+        &self,
+        network: N,
+    ) -> Result<(N, ModuleOptimizer, usize), Failure> {
         if record::exists(&self.folder) {
             record::load(&self.folder, network, recipe::optimizer())
         } else {
@@ -107,11 +118,15 @@ impl Training {
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
         let numbers = self.settings.numbers()?;
-        Ok(Pass::training(self.settings.seed)
+        let pass = Pass::training(self.settings.seed)
             .step(step)
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
-            .meter(Meter::new()))
+            .meter(Meter::new());
+        Ok(match &self.trace {
+            Some(trace) => pass.trace(trace),
+            None => pass,
+        })
     }
 
     /// The batch in place `position` of an epoch: it depends on the seed and on the place alone.
@@ -126,8 +141,10 @@ impl Training {
     /// The part of the test set that is classified rightly.
     fn evaluate<const D: usize, N: ImageNetwork<D>>(&self, network: &N) -> Result<f64, Failure> {
         let numbers = self.settings.numbers()?;
-        let pass =
-            Pass::evaluation().arithmetic(numbers.arithmetic()).precision(numbers.precision()).meter(Meter::new());
+        let pass = Pass::evaluation()
+            .arithmetic(numbers.arithmetic())
+            .precision(numbers.precision())
+            .meter(Meter::new());
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {

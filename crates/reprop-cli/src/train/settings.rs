@@ -88,7 +88,9 @@ impl Settings {
             "f32" => PrecisionName::F32,
             "bf16" => PrecisionName::Bf16,
             "f16" => PrecisionName::F16,
-            other => return Err(Failure::new(format!("the run's settings name an unknown precision `{other}`"))),
+            other => {
+                return Err(Failure::new(format!("the run's settings name an unknown precision `{other}`")));
+            }
         };
         Ok(Numbers { precision, float_streams: self.float_streams })
     }

@@ -110,9 +110,7 @@ impl ModuleMapper for Move<'_> {
         }
         let gradient = self.gradients.get::<D>(self.id);
         param.map(|value| match gradient {
-            Some(gradient) => {
-                (value.inner() + gradient.mul_scalar(self.factor)).autodiff().require_grad()
-            }
+            Some(gradient) => (value.inner() + gradient.mul_scalar(self.factor)).autodiff().require_grad(),
             None => value,
         })
     }

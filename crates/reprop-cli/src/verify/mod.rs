@@ -8,7 +8,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use burn::optim::GradientsParams;
 use burn::tensor::TensorData;
-use reprop::{Arithmetic, Meter, Pass, Precision, Strategy, gradient_digest, named_gradients, named_parameters};
+use reprop::{
+    Arithmetic, Meter, Pass, Precision, Strategy, gradient_digest, named_gradients, named_parameters,
+};
 use serde::Serialize;
 
 use crate::device;
@@ -148,7 +150,8 @@ impl Task for Verification<'_> {
         // Rounding to the grid makes the loss a staircase, so differences are taken in floating point.
         let float = || self.pass().arithmetic(Arithmetic::Float).precision(Precision::F32);
         let gradients = self.step(&network, float(), Strategy::Stored)?.gradients;
-        let (worst_parameter, worst_difference) = differences::worst(&network, &self.batch, &gradients, float)?;
+        let (worst_parameter, worst_difference) =
+            differences::worst(&network, &self.batch, &gradients, float)?;
         let equal = strategies.iter().all(|strategy| strategy.differing.is_empty());
         Ok(Verdict {
             model: self.name,

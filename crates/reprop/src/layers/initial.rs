@@ -62,8 +62,10 @@ impl Initial {
                 .map(|attempt| [0, 1].map(|which| Key { call: 2 * attempt + which, ..key }.permutation()))
                 .collect();
             let elements: usize = shape.iter().product();
-            let values: Vec<f32> =
-                (0..elements).into_par_iter().map(|index| (deviation * normal(&attempts, index as u32)) as f32).collect();
+            let values: Vec<f32> = (0..elements)
+                .into_par_iter()
+                .map(|index| (deviation * normal(&attempts, index as u32)) as f32)
+                .collect();
             Tensor::from_data(TensorData::new(values, shape), device).set_require_grad(require_grad)
         };
         Param::uninitialized(ParamId::new(), init, self.device.clone(), true, shape.into())
