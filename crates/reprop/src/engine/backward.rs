@@ -123,7 +123,8 @@ impl<const D: usize> Front<'_, D> {
     fn scratch(&self, overlap: bool) -> u64 {
         let grads = self.ready.iter().map(|ready| ready.scratch.grads);
         let recover = self.rest.iter().rev().take(self.reach(overlap));
-        let recover = recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.forward);
+        let recover =
+            recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.recover);
         grads.chain(recover).max().unwrap_or(0)
     }
 

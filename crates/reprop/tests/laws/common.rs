@@ -6,8 +6,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use reprop::layers::{Attention, AttentionConfig, Initial, Mlp, MlpConfig};
 use reprop::{
-    Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Block, Context, Coupling, Head, Input, Layer, LossLayer,
-    Network, Pass, Piece, Stem, StemLayer, Strategy, Streams, StreamsLayer, Target, Transition, named_gradients,
+    Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Block, Context, Coupling, Head, Input, Layer,
+    LossLayer, Network, Pass, Piece, Stem, StemLayer, Strategy, Streams, StreamsLayer, Target, Transition,
+    named_gradients,
 };
 
 /// Where parameters live.
@@ -138,7 +139,10 @@ pub struct Mix {
 
 impl Mix {
     pub fn new(from: usize, to: usize, initial: &mut Initial) -> AutodiffTransition<Self> {
-        AutodiffTransition::new(Self { first: initial.linear(2 * from, to), second: initial.linear(from, to) })
+        AutodiffTransition::new(Self {
+            first: initial.linear(2 * from, to),
+            second: initial.linear(from, to),
+        })
     }
 }
 
@@ -209,10 +213,8 @@ pub fn user_network<B: Module + ModuleDisplay + Block<3>>(
 ) -> User<B> {
     let mut initial = Initial::new(9, &trainable());
     let last = widths[widths.len() - 1];
-    let stem = TwoLinear {
-        first: initial.linear(FEATURES, widths[0]),
-        second: initial.linear(FEATURES, widths[0]),
-    };
+    let stem =
+        TwoLinear { first: initial.linear(FEATURES, widths[0]), second: initial.linear(FEATURES, widths[0]) };
     let stages = depths
         .iter()
         .zip(widths)
@@ -220,12 +222,7 @@ pub fn user_network<B: Module + ModuleDisplay + Block<3>>(
         .collect();
     let transitions = widths.windows(2).map(|pair| Mix::new(pair[0], pair[1], &mut initial)).collect();
     let head = Distance { linear: initial.linear(last, OUTPUTS) };
-    scattered(Staged {
-        stem: AutodiffStem::new(stem),
-        stages,
-        transitions,
-        head: AutodiffHead::new(head),
-    })
+    scattered(Staged { stem: AutodiffStem::new(stem), stages, transitions, head: AutodiffHead::new(head) })
 }
 
 /// A block of a user's perceptron and attention, with masks at `rate`.
@@ -289,7 +286,9 @@ pub fn strategies<N: Network<3>>(network: &N, batch: usize, pass: &Pass) -> Vec<
     };
     let mut all = vec![Strategy::Reprop, Strategy::PaReprop, Strategy::Auto { budget: u64::MAX }];
     if let (Some(least), Some(most)) = (peak(Strategy::Reprop), peak(Strategy::Stored)) {
-        all.extend((0..=3).map(|part| Strategy::Auto { budget: least + (most.max(least) - least) * part / 3 }));
+        all.extend(
+            (0..=3).map(|part| Strategy::Auto { budget: least + (most.max(least) - least) * part / 3 }),
+        );
     }
     all
 }
@@ -303,7 +302,11 @@ pub fn assert_equal_gradients<N: Network<3>>(
     what: &str,
 ) -> (u32, Bits) {
     let stored = stepped(network, data, pass(), Strategy::Stored);
-    assert_eq!(stored.1.len(), reprop::named_parameters(network).len(), "{what}: every parameter has a gradient");
+    assert_eq!(
+        stored.1.len(),
+        reprop::named_parameters(network).len(),
+        "{what}: every parameter has a gradient"
+    );
     for strategy in strategies(network, batch, &pass()) {
         let found = stepped(network, data, pass(), strategy);
         assert_same(&stored, &found, &format!("{what}: {strategy:?}"));

@@ -40,7 +40,8 @@ fn every_strategy_gives_stored_gradients_with_a_burn_module_beside_a_hand_writte
 fn every_strategy_gives_stored_gradients_for_rev_vit() {
     for depth in DEPTHS {
         for (batch, rate) in [(1, 0.0), (5, 0.2)] {
-            let config = RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(rate).with_drop_path(rate);
+            let config =
+                RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(rate).with_drop_path(rate);
             let network = scattered(config.init(3, &trainable()));
             let data = (noise(4, [batch, 1, 8, 8]), labels(batch, 10));
             let what = format!("depth {depth}, batch {batch}, rate {rate}");

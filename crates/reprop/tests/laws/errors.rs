@@ -76,7 +76,8 @@ fn an_overflow_that_comes_back_is_still_reported() {
         let bias = network.blocks[block].mlp.contract.bias.take().expect("a bias");
         network.blocks[block].mlp.contract.bias = Some(bias.map(|_| value.autodiff().require_grad()));
     }
-    let streams = network.streams(images.clone(), &Pass::evaluation().arithmetic(Arithmetic::Float)).expect("floats");
+    let streams =
+        network.streams(images.clone(), &Pass::evaluation().arithmetic(Arithmetic::Float)).expect("floats");
     let largest: f32 = streams.x2.abs().max().into_scalar();
     assert!(largest < 1024.0, "the streams end in range: {largest}");
     let error = refused(&network, &images, 2, || Pass::training(1).arithmetic(arithmetic));
@@ -137,7 +138,8 @@ fn a_budget_below_the_leanest_strategy_is_an_error_with_both_numbers() {
     let pass = Pass::training(1);
     let strategy = Strategy::Auto { budget: 1000 };
     let error = network.predicted(2, &pass, strategy).expect_err("1000 bytes are too few");
-    let least = network.predicted(2, &pass, Strategy::Reprop).expect("no budget").expect("told").activation_peak;
+    let least =
+        network.predicted(2, &pass, Strategy::Reprop).expect("no budget").expect("told").activation_peak;
     assert_eq!(error, Error::BudgetTooSmall { budget: 1000, least });
     let step = network.step(noise(1, [2, 1, 8, 8]), labels(2, 10), pass, strategy);
     assert_eq!(step.err(), Some(error));

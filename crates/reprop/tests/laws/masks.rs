@@ -16,7 +16,8 @@ fn mask(context: &Context<'_>, site: u64) -> Vec<f32> {
 #[test]
 fn masks_differ_between_f_and_g_sites_blocks_calls_steps_and_seeds() {
     let pass = || Pass::training(1).step(2).call(3);
-    let passes = [pass(), Pass::training(2).step(2).call(3), pass().step(3), pass().call(4), pass().step(3).call(2)];
+    let passes =
+        [pass(), Pass::training(2).step(2).call(3), pass().step(3), pass().call(4), pass().step(3).call(2)];
     let mut seen = Vec::new();
     for pass in &passes {
         for block in 0..3 {

@@ -6,7 +6,10 @@ use reprop_models::{RevVit, RevVitConfig};
 use crate::common::{labels, noise, strategies, trainable, with_threads};
 
 fn network(depth: usize) -> RevVit {
-    RevVitConfig { depth, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1).init(3, &trainable())
+    RevVitConfig { depth, ..RevVitConfig::digits() }
+        .with_dropout(0.1)
+        .with_drop_path(0.1)
+        .init(3, &trainable())
 }
 
 fn peak(network: &RevVit, batch: usize, pass: Pass, strategy: Strategy) -> u64 {

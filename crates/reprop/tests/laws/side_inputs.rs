@@ -3,7 +3,9 @@
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use reprop::{HiddenKeys, Network, Pass, Precision, Side, Strategy};
 
-use crate::common::{Shift, TOKENS, assert_equal_gradients, mixed, noise, stepped, transformer, user_data, user_network};
+use crate::common::{
+    Shift, TOKENS, assert_equal_gradients, mixed, noise, stepped, transformer, user_data, user_network,
+};
 
 const BATCH: usize = 3;
 const WIDTH: usize = 8;
@@ -52,7 +54,8 @@ fn a_hidden_key_is_not_looked_at() {
     let pass = Pass::evaluation().side(both());
     let streams = network.streams(input.clone(), &pass).expect("streams");
     // The last token of sample 2 is hidden from all others: they must not notice that it changed.
-    let changed = input.slice_assign([2..3, TOKENS - 1..TOKENS, 0..1], Tensor::ones([1, 1, 1], &Device::flex()));
+    let changed =
+        input.slice_assign([2..3, TOKENS - 1..TOKENS, 0..1], Tensor::ones([1, 1, 1], &Device::flex()));
     let other = network.streams(changed, &pass).expect("streams");
     let visible = |x: &Tensor<3>| x.clone().slice([0..BATCH, 0..TOKENS - 2]).into_data();
     assert_eq!(visible(&streams.x1), visible(&other.x1));

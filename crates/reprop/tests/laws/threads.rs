@@ -60,7 +60,10 @@ const STRESS_RUNS: usize = 40;
 fn overlap_with_autodiff_does_not_deadlock() {
     watched(LIMIT, || {
         let network = user_network(&[4, 3], &[96, 64], |width, initial| {
-            Coupling::new(Perceptron::new(width, 256, 0.2, initial), Perceptron::new(width, 256, 0.2, initial))
+            Coupling::new(
+                Perceptron::new(width, 256, 0.2, initial),
+                Perceptron::new(width, 256, 0.2, initial),
+            )
         });
         let data = user_data(48);
         let run = |strategy| stepped(&network, &data, Pass::training(3), strategy);
