@@ -170,7 +170,7 @@ pub struct TrainOptions {
     /// Go on with the run in this folder, with the settings it was begun with.
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// Write a trace of forward, recover and grads for Perfetto or chrome://tracing.
+    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -206,7 +206,7 @@ pub struct BenchOptions {
     /// Write the results to this file: json, csv, md, html or svg, by its ending.
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
-    /// Write a trace of forward, recover and grads for Perfetto or chrome://tracing.
+    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Traces in the format of Perfetto and chrome://tracing.
+//! Traces in the format that Perfetto and Chrome read.
 
 use std::collections::BTreeSet;
 use std::path::Path;

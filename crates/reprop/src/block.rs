@@ -9,10 +9,19 @@ use crate::{AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
 pub struct BlockFootprint {
     /// What is kept for its gradients.
     pub saved: u64,
-    /// The most that a forward or a recover needs beside streams and saved tensors.
+    /// The most that a forward needs beside streams and saved tensors.
     pub forward: u64,
+    /// The most that a recover needs beside streams and saved tensors.
+    pub recover: u64,
     /// The most that grads needs beside saved tensors and stream gradients.
     pub grads: u64,
+}
+
+/// A transition is never recovered.
+impl From<Footprint> for BlockFootprint {
+    fn from(Footprint { saved, forward, vjp }: Footprint) -> Self {
+        Self { saved, forward, recover: 0, grads: vjp }
+    }
 }
 
 /// A reversible block: its inputs can be had back from its outputs.

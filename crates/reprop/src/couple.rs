@@ -159,9 +159,10 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         let g: Footprint = self.g().footprint(dims, context)?;
         Some(BlockFootprint {
             saved: f.saved + g.saved,
-            // The change, which is added in place, and what makes it. A forward has F's saved tensors when G runs, a
-            // recover has G's when F runs: beside the saved tensors of both the worse of the two counts.
-            forward: f.forward.max(g.forward) + stream,
+            // The change, which is added in place, and what makes it. A forward runs F before G's saved tensors are
+            // there, a recover runs G before F's are.
+            forward: stream + g.forward.max(f.forward.saturating_sub(g.saved)),
+            recover: stream + f.forward.max(g.forward.saturating_sub(f.saved)),
             // G's derivative runs while F's saved tensors wait, F's when G's are gone.
             grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
         })

@@ -1,4 +1,7 @@
 //! Bytes that a piece of a network will need, told before it runs.
+//!
+//! Those of the layers here are counted for Burn's CPU backend: it works in place where an operand has one owner, and
+//! makes the result of a matrix product twice for a moment, to align it.
 
 /// Bytes that a function will need for one input, told before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,14 +24,11 @@ use settings::Settings;
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
-    let (settings, folder) = match &options.resume {
-        Some(folder) => (Settings::load(folder)?, folder.clone()),
-        None => {
-            let data = load_data(&options.data)?;
-            let settings = Settings::new(global, &options, data.train.len());
-            let folder = output_folder(&options);
-            (settings, folder)
-        }
+    let (settings, folder) = if let Some(folder) = &options.resume {
+        (Settings::load(folder)?, folder.clone())
+    } else {
+        let samples = load_data(&options.data)?.train.len();
+        (Settings::new(global, &options, samples), output_folder(&options))
     };
     let data = load_data(&settings.data)?;
     let model = settings.model()?;

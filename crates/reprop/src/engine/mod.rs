@@ -16,7 +16,7 @@ mod backward;
 mod forward;
 mod plan;
 
-use crate::{Context, Piece};
+use crate::{BlockFootprint, Context, Piece};
 
 pub use backward::Tape;
 pub(crate) use forward::{inverse, predict, record, streams};
@@ -27,6 +27,7 @@ pub(crate) use plan::predicted;
 #[derive(Clone, Copy)]
 struct Scratch {
     forward: u64,
+    recover: u64,
     grads: u64,
 }
 
@@ -34,13 +35,11 @@ impl Scratch {
     /// For streams of shape `dims` that enter `piece`.
     fn of<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> Self {
         let told = match piece {
-            Piece::Block(block) => block.footprint(dims, context).map(|told| (told.forward, told.grads)),
-            Piece::Transition(transition) => {
-                transition.footprint(dims, context).map(|(_, told)| (told.forward, told.vjp))
-            }
+            Piece::Block(block) => block.footprint(dims, context),
+            Piece::Transition(transition) => transition.footprint(dims, context).map(|(_, told)| told.into()),
         };
-        let (forward, grads) = told.unwrap_or_default();
-        Self { forward, grads }
+        let BlockFootprint { forward, recover, grads, .. } = told.unwrap_or_default();
+        Self { forward, recover, grads }
     }
 }
 

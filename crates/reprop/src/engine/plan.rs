@@ -1,7 +1,9 @@
 //! What a strategy will need, told before it runs, and the choice that `Auto` makes from it.
 
 use crate::strategy::Plan;
-use crate::{Error, Footprint, Head, Held, Holder, Meter, Network, Pass, Piece, Result, Stem, Strategy};
+use crate::{
+    BlockFootprint, Error, Footprint, Head, Held, Holder, Meter, Network, Pass, Piece, Result, Stem, Strategy,
+};
 
 use super::{FIRST_PIECE, STEM};
 
@@ -72,9 +74,7 @@ struct PieceSizes {
     is_block: bool,
     /// Both streams as they leave the piece.
     streams: u64,
-    saved: u64,
-    forward: u64,
-    grads: u64,
+    size: BlockFootprint,
 }
 
 impl Sizes {
@@ -85,30 +85,15 @@ impl Sizes {
         let mut pieces = Vec::new();
         for (index, piece) in network.pieces().into_iter().enumerate() {
             let context = pass.context(FIRST_PIECE + index);
-            let sizes = match piece {
-                Piece::Block(block) => {
-                    let size = block.footprint(dims, &context)?;
-                    PieceSizes {
-                        is_block: true,
-                        streams: streams(dims),
-                        saved: size.saved,
-                        forward: size.forward,
-                        grads: size.grads,
-                    }
-                }
+            let (is_block, size) = match piece {
+                Piece::Block(block) => (true, block.footprint(dims, &context)?),
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context)?;
                     dims = next;
-                    PieceSizes {
-                        is_block: false,
-                        streams: streams(dims),
-                        saved: size.saved,
-                        forward: size.forward,
-                        grads: size.vjp,
-                    }
+                    (false, size.into())
                 }
             };
-            pieces.push(sizes);
+            pieces.push(PieceSizes { is_block, streams: streams(dims), size });
         }
         let head = network.head().footprint(dims, &pass.context(FIRST_PIECE + pieces.len()))?;
         Some(Self { streams: first, stem, pieces, head })
@@ -151,10 +136,10 @@ impl Walk<'_> {
         let mut streams = meter.hold(Holder::Streams, sizes.streams);
         let mut rest: Vec<Counted> = Vec::new();
         for (index, piece) in sizes.pieces.iter().enumerate() {
-            let _scratch = meter.hold(Holder::Scratch, piece.forward);
+            let _scratch = meter.hold(Holder::Scratch, piece.size.forward);
             let keeps_input = kept(index) && rest.last().is_some_and(|(saved, _)| saved.is_none());
             let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
-            let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.saved));
+            let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.size.saved));
             drop(held);
             streams = meter.hold(Holder::Streams, piece.streams);
             rest.push((saved, input));
@@ -190,9 +175,9 @@ impl Walk<'_> {
     /// As `Front::scratch`.
     fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted]) -> u64 {
         let pieces = &self.sizes.pieces;
-        let grads = ready.iter().map(|&(index, _)| pieces[index].grads);
+        let grads = ready.iter().map(|&(index, _)| pieces[index].size.grads);
         let recover = rest.iter().zip(pieces).rev().take(self.reach(rest));
-        let recover = recover.filter(|((saved, _), _)| saved.is_none()).map(|(_, piece)| piece.forward);
+        let recover = recover.filter(|((saved, _), _)| saved.is_none()).map(|(_, piece)| piece.size.recover);
         grads.chain(recover).max().unwrap_or(0)
     }
 
@@ -209,7 +194,7 @@ impl Walk<'_> {
             }
             let piece = &self.sizes.pieces[index];
             *output = None;
-            ready.push((index, self.meter.hold(Holder::Blocks, piece.saved)));
+            ready.push((index, self.meter.hold(Holder::Blocks, piece.size.saved)));
             let below = rest.last().is_some_and(|(saved, _)| saved.is_none());
             *output = below.then(|| self.meter.hold(Holder::Streams, piece.streams));
         }

@@ -130,12 +130,13 @@ impl Residual<3> for Mlp {
         let hidden = rows * self.hidden as u64;
         let half = context.precision().bytes();
         let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
+        let weight = 4 * self.hidden as u64 * width as u64;
         Some(Footprint {
             saved: 4 * (stream + rows) + half * hidden,
-            // `P(h)`, then a mask.
-            forward: (half * hidden).max(masked),
-            // `P(h)` and the derivative, beside the masked gradient of the output.
-            vjp: half * 2 * hidden + masked,
+            // `gelu(h)`, beside the output twice.
+            forward: half * (hidden + stream),
+            // The derivative and `P(h)`, or the gradient of `gelu(h)`, twice; or `gelu(h)` and the weight's gradient.
+            vjp: (half * 2 * hidden).max(half * hidden + weight) + masked,
         })
     }
 }
