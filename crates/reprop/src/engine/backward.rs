@@ -129,11 +129,7 @@ impl<const D: usize> Front<'_, D> {
         let grads = self.ready.iter().map(|ready| ready.scratch.grads);
         let recover = self.rest.iter().rev().take(self.reach(overlap));
         let recover =
-<<<<<<< HEAD
-            recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.forward);
-=======
             recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.recover);
->>>>>>> laws
         grads.chain(recover).max().unwrap_or(0)
     }
 
