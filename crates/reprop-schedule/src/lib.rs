@@ -1,0 +1,31 @@
+//! Optimal snapshot schedules.
+mod action;
+mod binomial;
+mod costs;
+mod disk_revolve;
+mod error;
+mod h_revolve;
+mod interpreter;
+mod least;
+mod mixed;
+mod multistage;
+mod online;
+mod periodic;
+mod pool;
+mod revolve;
+mod stored;
+mod tiers;
+
+pub use action::{Action, Slot};
+pub use binomial::{advances, beta, repetitions, snapshots};
+pub use costs::{Costs, Prices, Transfer};
+pub use disk_revolve::DiskRevolve;
+pub use error::Error;
+pub use h_revolve::{HRevolve, Tier};
+pub use interpreter::{Broken, Counts, Interpreter, check};
+pub use mixed::Mixed;
+pub use multistage::Multistage;
+pub use online::Online;
+pub use periodic::Periodic;
+pub use revolve::Revolve;
+pub use stored::Stored;
