@@ -59,6 +59,11 @@ impl Iterator for DiskRevolve {
     }
 }
 
+/// The optimum alone.
+pub(crate) fn optimum(steps: usize, slots: usize, costs: &Costs) -> f64 {
+    Again::new(steps, slots, costs).sweep(costs).0
+}
+
 /// `Opt0` and `Opt1` by length, and the splits of `Opt1`.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {

@@ -1,6 +1,8 @@
 //! Optimal snapshot schedules.
 mod action;
+mod asynchronous;
 mod binomial;
+mod bound;
 mod costs;
 mod disk_revolve;
 mod error;
@@ -13,11 +15,14 @@ mod online;
 mod periodic;
 mod pool;
 mod revolve;
+mod simulator;
 mod stored;
 mod tiers;
 
 pub use action::{Action, Slot};
+pub use asynchronous::Async;
 pub use binomial::{advances, beta, repetitions, snapshots};
+pub use bound::lower_bound;
 pub use costs::{Costs, Prices, Transfer};
 pub use disk_revolve::DiskRevolve;
 pub use error::Error;
@@ -28,4 +33,5 @@ pub use multistage::Multistage;
 pub use online::Online;
 pub use periodic::Periodic;
 pub use revolve::Revolve;
+pub use simulator::{Channels, Event, Lane, Run, Simulator, simulate};
 pub use stored::Stored;

@@ -9,9 +9,10 @@ use crate::{Action, Error, Revolve, Slot, beta};
 /// turns into Revolve when [`finish`](Online::finish) says that the end is reached.
 ///
 /// *The rule.* Number the snapshots held from 0 (it is `x_0`) and call `g_i` the distance from snapshot `i` to
-/// the next one, or to the working state for the last. The sub-chain behind snapshot `i` will be reversed with `s - i` slots,
-/// so at most `r - 1` repetitions are needed as long as `g_i <= beta(s - i, r - 1)`. When all slots are
-/// full, drop the first snapshot whose removal keeps that bound; if there is none, let `r` be one more.
+/// the next one, or to the working state for the last. The sub-chain behind snapshot `i` will be reversed with
+/// `s - i` slots, so at most `r - 1` repetitions are needed as long as `g_i <= beta(s - i, r - 1)`. When all slots are
+/// full, drop the first snapshot whose removal keeps that bound, the new one included; if there is none, let
+/// `r` be one more.
 ///
 /// *Why it is good.* New snapshots are one step apart, so that the gaps fill their bounds exactly from the
 /// first to the last, and the chain reaches `beta(s, r)` steps before `r` rises: the repetition number is at
@@ -80,21 +81,28 @@ impl Online {
         rest.into_iter().chain(Revolve::resume(&self.held, self.at + 1, self.slots))
     }
 
-    /// Makes room by the rule, and says which slot is free.
-    fn make_room(&mut self) -> usize {
-        if self.held.len() < self.slots {
-            return self.held.len();
+    /// Makes room by the rule, and says which slot is free; `None` if the working state itself is the one not
+    /// to keep.
+    fn make_room(&mut self) -> Option<usize> {
+        let held = self.held.len();
+        if held < self.slots {
+            return Some(held);
         }
         loop {
-            for index in self.settled..self.held.len() {
-                let next = self.held.get(index + 1).map_or(self.at, |(step, _)| *step);
+            for index in self.settled..=held {
+                // Behind the last snapshot comes the working state, and behind that the next one.
+                let next = self.held.get(index + 1).map_or(self.at + index / held, |(step, _)| *step);
                 let merged = next - self.held[index - 1].0;
-                if merged as u128 <= beta(self.slots - (index - 1), self.repetitions - 1) {
-                    let (step, slot) = self.held.remove(index);
-                    self.pending.push_back(Action::Free { step, slot: Slot::memory(slot) });
-                    self.settled = index;
-                    return slot;
+                if merged as u128 > beta(self.slots - (index - 1), self.repetitions - 1) {
+                    continue;
                 }
+                self.settled = index;
+                if index == held {
+                    return None;
+                }
+                let (step, slot) = self.held.remove(index);
+                self.pending.push_back(Action::Free { step, slot: Slot::memory(slot) });
+                return Some(slot);
             }
             self.repetitions += 1;
             self.settled = 1;
@@ -108,9 +116,7 @@ impl Iterator for Online {
     fn next(&mut self) -> Option<Action> {
         if self.pending.is_empty() {
             let from = self.at;
-            // With one slot nothing but x_0 can be kept.
-            if self.slots > 1 || from == 0 {
-                let slot = self.make_room();
+            if let Some(slot) = self.make_room() {
                 self.held.push((from, slot));
                 self.pending.push_back(Action::Save { step: from, slot: Slot::memory(slot) });
             }

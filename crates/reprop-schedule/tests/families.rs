@@ -184,7 +184,7 @@ fn online_is_optimal_up_to_two_repetitions_and_close_to_revolve_beyond() {
             worst = worst.max(counts.forward_evaluations() as f64 / (best + steps as u128) as f64);
         }
     }
-    assert!(worst < 1.12, "online takes {worst} times the forward evaluations of Revolve");
+    assert!(worst < 1.25, "online takes {worst} times the forward evaluations of Revolve");
 }
 
 #[test]
