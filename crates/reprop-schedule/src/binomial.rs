@@ -104,7 +104,11 @@ impl Level {
     /// The level of a sub-chain that has one slot less.
     pub(crate) fn below(self) -> Self {
         // beta(s - 1, r) = beta(s, r) s / (s + r)
-        Self { slots: self.slots - 1, r: self.r, size: self.size.saturating_mul(self.slots) / (self.slots + self.r) }
+        Self {
+            slots: self.slots - 1,
+            r: self.r,
+            size: self.size.saturating_mul(self.slots) / (self.slots + self.r),
+        }
     }
 
     /// Lets `r` be the least with `beta(slots, r) >= steps`.

@@ -39,10 +39,17 @@ impl DiskRevolve {
         require(steps, slots)?;
         let costs = costs.clone().checked()?;
         require_cells("disk-revolve", steps, (steps as u128).pow(2), MOST_OPERATIONS)?;
-        let again = Again::new(steps, slots, &costs);
-        let (value, fresh) = again.sweep(&costs);
-        let tables = Tables { fresh, again: again.split, capacities: [slots, usize::MAX] };
-        Ok(Self { makespan: value, walk: Walk::new(steps, tables) })
+        Ok(Self::with_first_write(steps, slots, &costs, costs.tier(1).write))
+    }
+
+    /// The same where a write on the first way forward has a price of its own. If it is the dearer one,
+    /// snapshots are also written on later ways forward.
+    pub(crate) fn with_first_write(steps: usize, slots: usize, costs: &Costs, first_write: f64) -> Self {
+        let again = Again::new(steps, slots, costs);
+        let (makespan, first) = again.sweep(costs, first_write);
+        let Again { split, writes, .. } = again;
+        let tables = Tables { first, split, writes, capacities: [slots, usize::MAX] };
+        Self { makespan, walk: Walk::new(steps, tables) }
     }
 
     /// The time of the whole reversal, by the dynamic programme.
@@ -61,42 +68,55 @@ impl Iterator for DiskRevolve {
 
 /// The optimum alone.
 pub(crate) fn optimum(steps: usize, slots: usize, costs: &Costs) -> f64 {
-    Again::new(steps, slots, costs).sweep(costs).0
+    Again::new(steps, slots, costs).sweep(costs, costs.tier(1).write).0
 }
 
-/// `Opt0` and `Opt1` by length, and the splits of `Opt1`.
+/// What sub-chains cost once the first way forward is done, by length.
+///
+/// With `S(n) = r + min_j j f + Q(j) + R(n - j)` the cost of cutting, `Q(n) = min(Opt0(n), S(n))` starts from
+/// a state on disk and `R(n) = min(Opt0(n), w + S(n))` from one that is not. `Q` is the paper's `Opt1`: that
+/// `R` behind the cut could write again is never used at equal prices, but is at unequal ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {
+    /// `Opt0`.
     pub(crate) memory: Vec<f64>,
+    /// `Q`.
     pub(crate) value: Vec<f64>,
+    /// The `j` of `Q`, 0 for none.
     pub(crate) split: Vec<u32>,
+    /// The `j` of `R`, 0 for none.
+    pub(crate) writes: Vec<u32>,
 }
 
 impl Again {
     pub(crate) fn new(steps: usize, slots: usize, costs: &Costs) -> Self {
-        let (f, b, r) = (costs.forward, costs.backward, costs.tier(1).read);
+        let (f, b, disk) = (costs.forward, costs.backward, costs.tier(1));
         let memory: Vec<f64> =
             (0..=steps).map(|len| f * advances(len, slots) as f64 + b * len as f64).collect();
-        let behind = Backwards::of(&memory);
+        let mut rest = Backwards::of(&memory);
         let mut value = memory.clone();
-        let mut split = vec![0; steps + 1];
+        let (mut split, mut writes) = (vec![0; steps + 1], vec![0; steps + 1]);
         let mut ahead = vec![f64::INFINITY; steps + 1];
         for len in 1..=steps {
-            if let Some((sum, index)) = least_sum(&ahead[1..len], behind.below(len))
-                && sum + r < value[len]
-            {
-                value[len] = sum + r;
-                split[len] = index as u32 + 1;
+            if let Some((sum, index)) = least_sum(&ahead[1..len], rest.below(len)) {
+                let cut = sum + disk.read;
+                if cut < value[len] {
+                    (value[len], split[len]) = (cut, index as u32 + 1);
+                }
+                if disk.write + cut < memory[len] {
+                    rest.set(len, disk.write + cut);
+                    writes[len] = index as u32 + 1;
+                }
             }
             ahead[len] = value[len] + len as f64 * f;
         }
-        Self { memory, value, split }
+        Self { memory, value, split, writes }
     }
 
-    /// `Opt` of the whole chain and its splits.
-    fn sweep(&self, costs: &Costs) -> (f64, Vec<u32>) {
+    /// `Opt` of the whole chain and its splits on the first way forward.
+    fn sweep(&self, costs: &Costs, first_write: f64) -> (f64, Vec<u32>) {
         let steps = self.value.len() - 1;
-        let transfers = costs.tier(1).write + costs.tier(1).read;
+        let transfers = first_write + costs.tier(1).read;
         // w + j f + r + Opt1(j-1), read backwards beside Opt(l-j), which grows.
         let first: Vec<f64> =
             self.value.iter().enumerate().map(|(j, v)| transfers + j as f64 * costs.forward + v).collect();
@@ -118,16 +138,21 @@ impl Again {
 
 #[derive(Debug, Clone)]
 struct Tables {
-    fresh: Vec<u32>,
-    again: Vec<u32>,
+    first: Vec<u32>,
+    split: Vec<u32>,
+    writes: Vec<u32>,
     capacities: [usize; 2],
 }
 
 impl Splits for Tables {
-    fn split(&self, Place { len, stored, .. }: Place) -> Option<Split> {
-        // Only the first sweep writes to disk: Opt1 leaves what is behind its cut to memory.
-        let (at, rest) = if stored { (self.again[len], 1) } else { (self.fresh[len], 2) };
-        (at > 0).then_some(Split { at: at as usize, rest })
+    fn split(&self, Place { len, stored, first, .. }: Place) -> Option<Split> {
+        let table = match (stored, first) {
+            (true, _) => &self.split,
+            (false, true) => &self.first,
+            (false, false) => &self.writes,
+        };
+        let at = table[len] as usize;
+        (at > 0).then_some(Split { at, rest: 2 })
     }
 
     fn capacities(&self) -> &[usize] {

@@ -46,7 +46,9 @@ pub enum Error {
         needed: u64,
     },
     /// A method that this library does not have.
-    #[error("unknown method `{0}`: choose one of stored, revolve, mixed, multistage, disk-revolve, periodic, h-revolve, online, async")]
+    #[error(
+        "unknown method `{0}`: choose one of stored, revolve, mixed, multistage, disk-revolve, periodic, h-revolve, online, async"
+    )]
     UnknownMethod(String),
     /// A method that cannot be used without some number.
     #[error("method {method} needs {what}")]
@@ -70,7 +72,12 @@ pub(crate) fn require(steps: usize, slots: usize) -> Result<(), Error> {
 }
 
 /// Refuses tables that would not be reasonable: half a gigabyte, or a minute of work.
-pub(crate) fn require_cells(method: &'static str, steps: usize, cells: u128, limit: u128) -> Result<(), Error> {
+pub(crate) fn require_cells(
+    method: &'static str,
+    steps: usize,
+    cells: u128,
+    limit: u128,
+) -> Result<(), Error> {
     if cells > limit {
         return Err(Error::TooLarge { method, steps, cells, limit });
     }

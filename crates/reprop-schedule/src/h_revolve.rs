@@ -146,7 +146,7 @@ fn fill_row(row: &mut [Choice], faster: &[f64], one_less: &[f64], f: f64, cost: 
 }
 
 impl Splits for Tables {
-    fn split(&self, Place { level, len, free, stored }: Place) -> Option<Split> {
+    fn split(&self, Place { level, len, free, stored, .. }: Place) -> Option<Split> {
         let row = free.checked_sub(1)? * self.width;
         let choice = self.choices[level - 1][row + len];
         let at = if stored { choice.stored } else { choice.fresh } as usize;

@@ -26,18 +26,24 @@ pub(crate) fn least_sum(a: &[f64], b: &[f64]) -> Option<(f64, usize)> {
     Some((least, index))
 }
 
-/// A row of values by chain length that is extended from short to long while sums with an earlier row,
-/// read backwards, are minimised: `min_j row[j] + j * slope + other[len - j]`.
+/// A row of values by chain length, stored from long to short, so that `row[len - j]` is read forwards as `j`
+/// rises.
 #[derive(Debug, Clone)]
 pub(crate) struct Backwards(Vec<f64>);
 
 impl Backwards {
-    /// The values of `row`, indexed by length, in reverse, so that both operands are read forwards.
+    /// The values of `row`, indexed by length.
     pub(crate) fn of(row: &[f64]) -> Self {
         Self(row.iter().rev().copied().collect())
     }
 
-    /// `other[len - j]` for `j` in `1 .. len`.
+    /// Changes the value of one length.
+    pub(crate) fn set(&mut self, len: usize, value: f64) {
+        let last = self.0.len() - 1;
+        self.0[last - len] = value;
+    }
+
+    /// `row[len - j]` for `j` in `1 .. len`.
     pub(crate) fn below(&self, len: usize) -> &[f64] {
         let last = self.0.len() - 1;
         &self.0[last - (len - 1)..last]

@@ -64,9 +64,7 @@ impl Iterator for Multistage {
     fn next(&mut self) -> Option<Action> {
         Some(match self.revolve.next()? {
             Action::Save { step, slot } => Action::Save { step, slot: self.places[slot.index] },
-            Action::Load { step, slot, keep } => {
-                Action::Load { step, slot: self.places[slot.index], keep }
-            }
+            Action::Load { step, slot, keep } => Action::Load { step, slot: self.places[slot.index], keep },
             other => other,
         })
     }

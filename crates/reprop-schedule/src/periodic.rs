@@ -51,7 +51,8 @@ impl Periodic {
         };
         let rounds = (steps - 1) / period;
         let makespan = rounds as f64 * price(&again, period) + again.memory[steps - rounds * period];
-        let tables = Tables { period, again: again.split, capacities: [slots, usize::MAX] };
+        let Again { split, writes, .. } = again;
+        let tables = Tables { period, split, writes, capacities: [slots, usize::MAX] };
         Ok(Self { makespan, walk: Walk::new(steps, tables) })
     }
 
@@ -77,17 +78,20 @@ impl Iterator for Periodic {
 #[derive(Debug, Clone)]
 struct Tables {
     period: usize,
-    again: Vec<u32>,
+    split: Vec<u32>,
+    writes: Vec<u32>,
     capacities: [usize; 2],
 }
 
 impl Splits for Tables {
-    fn split(&self, Place { len, stored, .. }: Place) -> Option<Split> {
-        if stored {
-            let at = self.again[len] as usize;
-            return (at > 0).then_some(Split { at, rest: 1 });
-        }
-        (len > self.period).then_some(Split { at: self.period, rest: 2 })
+    fn split(&self, Place { len, stored, first, .. }: Place) -> Option<Split> {
+        let at = match (stored, first) {
+            (true, _) => self.split[len] as usize,
+            (false, true) if len > self.period => self.period,
+            (false, true) => 0,
+            (false, false) => self.writes[len] as usize,
+        };
+        (at > 0).then_some(Split { at, rest: 2 })
     }
 
     fn capacities(&self) -> &[usize] {

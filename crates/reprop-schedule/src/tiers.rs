@@ -15,6 +15,8 @@ pub(crate) struct Place {
     pub(crate) free: usize,
     /// Whether the first state of the sub-chain is held by this tier already.
     pub(crate) stored: bool,
+    /// Whether the chain is on its first way forward, with nothing reversed yet.
+    pub(crate) first: bool,
 }
 
 /// Where to cut a sub-chain whose first state a tier holds.
@@ -42,6 +44,7 @@ struct Chain {
     start: usize,
     end: usize,
     free: usize,
+    first: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,13 +70,13 @@ impl<S: Splits> Walk<S> {
     pub(crate) fn new(steps: usize, splits: S) -> Self {
         let level = splits.capacities().len();
         let free = splits.capacities()[level - 1];
-        let tasks = vec![Task::Solve(Chain { level, start: 0, end: steps, free })];
+        let tasks = vec![Task::Solve(Chain { level, start: 0, end: steps, free, first: true })];
         Self { tasks, memory: None, pools: vec![Pool::default(); level], splits }
     }
 
     fn choose(&self, chain: &Chain, stored: bool) -> Option<Split> {
-        let Chain { level, start, end, free } = *chain;
-        self.splits.split(Place { level, len: end - start, free, stored })
+        let Chain { level, start, end, free, first } = *chain;
+        self.splits.split(Place { level, len: end - start, free, stored, first })
     }
 
     /// The same sub-chain left to the next faster tier, all of whose slots are free.
@@ -84,7 +87,7 @@ impl<S: Splits> Walk<S> {
     }
 
     fn solve(&mut self, chain: Chain) -> Option<Action> {
-        let Chain { level, start, end, free } = chain;
+        let Chain { level, start, end, free, .. } = chain;
         if level == 0 {
             return Some(Action::Reverse { step: start });
         }
@@ -102,11 +105,11 @@ impl<S: Splits> Walk<S> {
     }
 
     fn cut(&mut self, chain: Chain, slot: usize, split: Split) -> Action {
-        let Chain { level, start, end, free } = chain;
+        let Chain { level, start, end, free, first } = chain;
         let middle = start + split.at;
         let free = if split.rest == level { free - 1 } else { self.splits.capacities()[split.rest - 1] };
-        self.tasks.push(Task::Reload(Chain { end: middle, ..chain }, slot));
-        self.tasks.push(Task::Solve(Chain { level: split.rest, start: middle, end, free }));
+        self.tasks.push(Task::Reload(Chain { end: middle, first: false, ..chain }, slot));
+        self.tasks.push(Task::Solve(Chain { level: split.rest, start: middle, end, free, first }));
         Action::Forward { from: start, to: middle }
     }
 

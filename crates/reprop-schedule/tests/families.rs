@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use reprop_schedule::{
-    Action, Costs, Counts, DiskRevolve, Error, HRevolve, Mixed, Multistage, Online, Periodic, Prices, Revolve, Tier,
-    Transfer, advances, check,
+    Action, Costs, Counts, DiskRevolve, Error, HRevolve, Mixed, Multistage, Online, Periodic, Prices,
+    Revolve, Tier, Transfer, advances, check,
 };
 
 /// Times of different schedules are sums of the same numbers in another order.
@@ -29,7 +29,8 @@ fn synchronous_time(actions: impl Iterator<Item = Action>, costs: &Costs) -> f64
 /// H-Revolve by plain recursion over `(tier, steps, free slots, stored)`, with no closed form anywhere.
 fn naive_h_revolve(steps: usize, tiers: &[Tier], costs: &Costs) -> f64 {
     // best[tier][free][len] for a fresh and for a stored first state; tier 0 is "no storage at all".
-    let mut faster: Vec<f64> = (0..=steps).map(|n| if n == 1 { costs.backward } else { f64::INFINITY }).collect();
+    let mut faster: Vec<f64> =
+        (0..=steps).map(|n| if n == 1 { costs.backward } else { f64::INFINITY }).collect();
     for tier in tiers {
         let Transfer { write, read } = tier.transfer;
         let mut fewer = faster.clone();
@@ -57,7 +58,11 @@ fn naive_mixed(steps: usize, slots: usize) -> Vec<Vec<u64>> {
                 _ if n <= s + 1 => n as u64,
                 (_, 0) => u64::MAX / 4,
                 (_, 1) => (n * (n + 1) / 2 - 1) as u64,
-                _ => (1..n).map(|i| i as u64 + m[s][i] + m[s - 1][n - i]).min().unwrap().min(1 + m[s - 1][n - 1]),
+                _ => (1..n)
+                    .map(|i| i as u64 + m[s][i] + m[s - 1][n - i])
+                    .min()
+                    .unwrap()
+                    .min(1 + m[s - 1][n - 1]),
             };
         }
     }
@@ -85,8 +90,15 @@ fn multistage_has_revolves_advances_and_keeps_the_busiest_slots_in_memory() {
         let schedule = Multistage::new(steps, memory, disk, &Costs::unit()).unwrap();
         let counts = check(steps, &[memory, disk], schedule).unwrap();
         assert_eq!(counts.advances, advances(steps, memory + disk));
-        let all_on_disk = check(steps, &[0, memory + disk], Multistage::new(steps, 0, memory + disk, &Costs::unit()).unwrap());
-        assert!(counts.disk_reads + counts.disk_writes <= all_on_disk.map(|c| c.disk_reads + c.disk_writes).unwrap());
+        let all_on_disk = check(
+            steps,
+            &[0, memory + disk],
+            Multistage::new(steps, 0, memory + disk, &Costs::unit()).unwrap(),
+        );
+        assert!(
+            counts.disk_reads + counts.disk_writes
+                <= all_on_disk.map(|c| c.disk_reads + c.disk_writes).unwrap()
+        );
     }
 }
 
@@ -104,7 +116,8 @@ fn h_revolve_to_200_steps_costs_what_the_plain_recursion_says() {
     for (memory, disk) in [(1, 1), (1, 6), (2, 3), (3, 0), (5, 10), (20, 4)] {
         for (write, read) in [(0.0, 0.0), (1.0, 1.0), (2.5, 0.75), (40.0, 3.0)] {
             let tiers = [Tier::new(memory, 0.0, 0.0), Tier::new(disk, write, read)];
-            let costs = Costs { tiers: tiers.iter().map(|t| t.transfer).collect(), ..Costs::new(1.0, 1.5).unwrap() };
+            let costs =
+                Costs { tiers: tiers.iter().map(|t| t.transfer).collect(), ..Costs::new(1.0, 1.5).unwrap() };
             for steps in [1, 2, 3, 7, 20, 51, 200] {
                 let plan = HRevolve::new(steps, &tiers, &costs).unwrap();
                 let makespan = plan.makespan();

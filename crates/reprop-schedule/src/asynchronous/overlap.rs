@@ -126,7 +126,12 @@ impl<P: Prices> Overlap<'_, P> {
             }
             let index = kept.unwrap_or_else(|| self.make_room());
             if kept.is_none() {
-                self.emit(Action::Copy { step: load.step, from: load.slot, to: Slot::memory(index), keep: true });
+                self.emit(Action::Copy {
+                    step: load.step,
+                    from: load.slot,
+                    to: Slot::memory(index),
+                    keep: true,
+                });
             }
             self.memory[index] = Use::Fetched(load.step, load.position);
             self.fetched.push_back((load.position, index));
@@ -210,7 +215,8 @@ impl<P: Prices> Overlap<'_, P> {
         let Some((_, index)) = self.fetched.pop_front() else {
             unreachable!("fetch_ahead fetches at the load's own position at the latest")
         };
-        let saved_next = matches!(self.plan.get(position + 1), Some(Action::Save { slot, .. }) if slot.tier == 0);
+        let saved_next =
+            matches!(self.plan.get(position + 1), Some(Action::Save { slot, .. }) if slot.tier == 0);
         if keep || saved_next {
             self.emit(Action::Load { step, slot: Slot::memory(index), keep: true });
             self.memory[index] = Use::Spare(step);

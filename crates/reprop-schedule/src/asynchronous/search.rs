@@ -1,6 +1,6 @@
 //! The search for the best asynchronous plan.
 
-use super::intervals::{even, intervals};
+use super::intervals::{Inside, LateFetch, even, intervals};
 use super::overlap;
 use crate::bound::weigh;
 use crate::{Action, Channels, Costs, DiskRevolve, Revolve, Run, simulate};
@@ -11,11 +11,16 @@ const LONGEST_WEIGHED: usize = 2000;
 /// Weights of a transfer beside the computation: 0 hides it wholly, 1 waits for all of it.
 const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
+/// Plans that the climb may look at.
+const CLIMB: usize = 1500;
+
 struct Search<'a> {
     steps: usize,
     slots: usize,
     costs: &'a Costs,
     channels: Channels,
+    /// The ways to reverse an interval that are tried.
+    insides: Vec<Inside>,
     best: Vec<Action>,
     run: Run,
 }
@@ -25,39 +30,39 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     let slots = slots.min(steps);
     let revolve: Vec<Action> = Revolve::over(0, steps, slots).collect();
     let run = simulate(revolve.iter().copied(), costs, channels);
-    let mut search = Search { steps, slots, costs, channels, best: revolve, run };
-    if steps > 1 {
-        search.intervals();
-        if steps <= LONGEST_WEIGHED {
-            search.weighed();
-            search.synchronous();
-        }
-        search.climb();
+    if steps == 1 {
+        return (revolve, run);
     }
+    let mut insides: Vec<Inside> = own_slots(slots).map(Inside::Revolve).collect();
+    if slots > 1 {
+        insides.push(Inside::LateFetch(LateFetch::new(steps, slots, costs)));
+    }
+    let mut search = Search { steps, slots, costs, channels, insides, best: revolve, run };
+    let (lengths, inside) = search.intervals();
+    search.climb(lengths, &inside);
+    search.weighed();
     (search.best, search.run)
 }
 
+/// Memory slots for the plan itself: all of them, or all but those that one or two fetches hold.
+fn own_slots(slots: usize) -> impl Iterator<Item = usize> {
+    (0..=2).filter_map(move |fetches| slots.checked_sub(fetches)).filter(|&own| own > 0)
+}
+
 impl Search<'_> {
-    fn offer(&mut self, actions: Vec<Action>, run: Run) -> bool {
-        let better = run.makespan < self.run.makespan;
-        if better {
+    fn offer(&mut self, plan: &[Action]) -> f64 {
+        let (actions, run) = overlap(plan, self.slots, self.costs, self.channels);
+        let makespan = run.makespan;
+        if makespan < self.run.makespan {
             (self.best, self.run) = (actions, run);
         }
-        better
+        makespan
     }
 
-    fn offer_plan(&mut self, plan: &[Action]) -> bool {
-        let (actions, run) = overlap(plan, self.slots, self.costs, self.channels);
-        self.offer(actions, run)
-    }
-
-    /// Memory slots for the plan itself: all of them, or all but those that one or two fetches hold.
-    fn own_slots(&self) -> impl Iterator<Item = usize> + use<> {
-        let slots = self.slots;
-        (0..=2).filter_map(move |fetches| slots.checked_sub(fetches)).filter(|&own| own > 0)
-    }
-
-    fn intervals(&mut self) {
+    /// Even intervals of every length worth trying, floor and ceiling mixed. The published interval, the time
+    /// of a transfer in forward steps, is the first; a shorter one stalls on the way forward and recomputes
+    /// less on the way back, and the simulator weighs the two.
+    fn intervals(&mut self) -> (Vec<usize>, Inside) {
         let disk = self.costs.tier(1);
         let hidden = disk.write.max(disk.read) / self.costs.forward.max(f64::MIN_POSITIVE);
         let mut tried = vec![hidden.clamp(1.0, self.steps as f64)];
@@ -66,33 +71,89 @@ impl Search<'_> {
             tried.push(length);
             length = (length * 1.05).max(length + 1.0).floor();
         }
+        let mut best = (f64::INFINITY, vec![self.steps], Inside::Revolve(self.slots));
         for interval in tried {
-            for own in self.own_slots() {
-                self.offer_plan(&intervals(&even(self.steps, interval), own));
+            let lengths = even(self.steps, interval);
+            for inside in self.insides.clone() {
+                let makespan = self.offer(&intervals(&lengths, &inside));
+                if makespan < best.0 {
+                    best = (makespan, lengths.clone(), inside);
+                }
+            }
+        }
+        (best.1, best.2)
+    }
+
+    /// Moves the borders of the best even intervals one by one while that helps.
+    fn climb(&mut self, mut lengths: Vec<usize>, inside: &Inside) {
+        let mut makespan = self.offer(&intervals(&lengths, inside));
+        let mut budget = CLIMB.min(4_000_000 / self.steps);
+        let mut stride = (self.steps / 16).max(1);
+        loop {
+            let before = makespan;
+            for border in (0..lengths.len()).rev() {
+                for change in moves(&lengths, border, stride) {
+                    let Some(left) = budget.checked_sub(1) else { return };
+                    budget = left;
+                    let found = self.offer(&intervals(&change, inside));
+                    if found < makespan {
+                        (makespan, lengths) = (found, change);
+                        break;
+                    }
+                }
+                if border >= lengths.len() {
+                    break;
+                }
+            }
+            if makespan >= before {
+                if stride == 1 {
+                    return;
+                }
+                stride = (stride / 4).max(1);
             }
         }
     }
 
+    /// Disk-Revolve at weighed prices, the unweighed ones of the synchronous schedule among them.
     fn weighed(&mut self) {
-        for write in WEIGHTS {
-            for read in WEIGHTS {
-                for own in self.own_slots() {
-                    let costs = weigh(self.costs, 1.0, write, read);
-                    if let Ok(plan) = DiskRevolve::new(self.steps, own, &costs) {
-                        self.offer_plan(&plan.collect::<Vec<_>>());
-                    }
+        let weights = if self.steps <= LONGEST_WEIGHED { &WEIGHTS[..] } else { &[1.0] };
+        for &write in weights {
+            for &read in weights {
+                let costs = weigh(self.costs, 1.0, write, read);
+                for own in own_slots(self.slots) {
+                    let plan = DiskRevolve::with_first_write(self.steps, own, &costs, costs.tier(1).write);
+                    self.offer(&plan.collect::<Vec<_>>());
                 }
             }
         }
     }
+}
 
-    fn synchronous(&mut self) {
-        if let Ok(plan) = DiskRevolve::new(self.steps, self.slots, self.costs) {
-            let actions: Vec<Action> = plan.collect();
-            let run = simulate(actions.iter().copied(), self.costs, self.channels);
-            self.offer(actions, run);
+/// The interval lengths with one border moved by `stride`, removed, or set anew in the middle.
+fn moves(lengths: &[usize], border: usize, stride: usize) -> Vec<Vec<usize>> {
+    let mut found = vec![];
+    let mut change = |edit: &dyn Fn(&mut Vec<usize>)| {
+        let mut copy = lengths.to_vec();
+        edit(&mut copy);
+        found.push(copy);
+    };
+    if border + 1 < lengths.len() {
+        if lengths[border] > stride {
+            change(&|l| (l[border], l[border + 1]) = (l[border] - stride, l[border + 1] + stride));
         }
+        if lengths[border + 1] > stride {
+            change(&|l| (l[border], l[border + 1]) = (l[border] + stride, l[border + 1] - stride));
+        }
+        change(&|l| {
+            let merged = l.remove(border);
+            l[border] += merged;
+        });
     }
-
-    fn climb(&mut self) {}
+    if lengths[border] > stride {
+        change(&|l| {
+            l[border] -= stride;
+            l.insert(border + 1, stride);
+        });
+    }
+    found
 }

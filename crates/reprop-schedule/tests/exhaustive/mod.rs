@@ -124,7 +124,9 @@ impl State {
     fn instantly(self, slots: u32, w: u8) -> Vec<Self> {
         let mut next = vec![];
         if self.at != NOWHERE && self.memory >> self.at & 1 == 0 {
-            next.extend(self.with_room(slots).into_iter().map(|s| Self { memory: s.memory | 1 << s.at, ..s }));
+            next.extend(
+                self.with_room(slots).into_iter().map(|s| Self { memory: s.memory | 1 << s.at, ..s }),
+            );
         }
         for step in (0..self.front).filter(|&step| self.memory >> step & 1 == 1 && step != self.at) {
             next.push(Self { at: step, ..self });
@@ -138,7 +140,9 @@ impl State {
                     }
                     if on_disk && !held {
                         let reading = Channel::Reading { step, left: w };
-                        next.extend(self.with_room(slots).into_iter().map(|s| Self { channel: reading, ..s }));
+                        next.extend(
+                            self.with_room(slots).into_iter().map(|s| Self { channel: reading, ..s }),
+                        );
                     }
                 }
             }
