@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::Broken;
+
 /// Why a schedule cannot be made; the numbers that matter are in the message.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
@@ -45,6 +47,9 @@ pub enum Error {
         /// Bytes of the leanest plan found.
         needed: u64,
     },
+    /// A schedule that breaks a law: a fault of whoever made it.
+    #[error(transparent)]
+    Broken(#[from] Broken),
     /// A method that this library does not have.
     #[error(
         "unknown method `{0}`: choose one of stored, revolve, mixed, multistage, disk-revolve, periodic, h-revolve, online, async"

@@ -1,8 +1,8 @@
 //! Turns a plan that waits for its transfers into one that does not.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::{Action, Channels, Prices, Run, Simulator, Slot};
+use crate::{Action, Channels, Prices, Run, Simulator, Slot, simulate};
 
 /// What a memory slot is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,37 @@ pub(crate) fn overlap<P: Prices>(
         overlap.fetch_ahead(position);
         overlap.rewrite(position);
     }
-    (overlap.out, overlap.simulator.finish())
+    let (actions, run) = (overlap.out, overlap.simulator.finish());
+    match without_idle_writes(&actions) {
+        Some(fewer) => {
+            let run = simulate(fewer.iter().copied(), prices, channels);
+            (fewer, run)
+        }
+        None => (actions, run),
+    }
+}
+
+/// The actions without the disk copies that nobody reads, because their states stayed in memory; `None` if
+/// there are no such copies.
+fn without_idle_writes(actions: &[Action]) -> Option<Vec<Action>> {
+    let mut written: HashMap<Slot, usize> = HashMap::new();
+    let mut idle = HashSet::new();
+    for (position, action) in actions.iter().enumerate() {
+        match *action {
+            Action::Copy { to, .. } if to.tier > 0 => {
+                written.insert(to, position);
+            }
+            Action::Copy { from, .. } if from.tier > 0 => {
+                written.remove(&from);
+            }
+            Action::Free { slot, .. } if slot.tier > 0 => {
+                idle.extend(written.remove(&slot).into_iter().flat_map(|copy| [copy, position]));
+            }
+            _ => {}
+        }
+    }
+    let kept = || actions.iter().enumerate().filter(|(position, _)| !idle.contains(position));
+    (!idle.is_empty()).then(|| kept().map(|(_, action)| *action).collect())
 }
 
 /// A disk load of the plan, and from where on `k + 1` fetches at once leave the plan enough memory.
