@@ -91,6 +91,13 @@ pub enum Action {
         /// The slot that held it.
         slot: Slot,
     },
+    /// Read as: wait until the copies into and out of the slot have ended.
+    Wait {
+        /// The state that the slot holds.
+        step: usize,
+        /// The slot.
+        slot: Slot,
+    },
     /// Read as: the working state is `x_step`; run the step, put its saved tensors into the empty slot, and
     /// let `x_{step+1}` be the working state.
     Record {
@@ -126,6 +133,7 @@ impl fmt::Display for Action {
                 write!(f, "copy x{step} from {from} to {to}, {}", if keep { "keep it" } else { "free it" })
             }
             Self::Free { step, slot } => write!(f, "free x{step} in {slot}"),
+            Self::Wait { step, slot } => write!(f, "wait for x{step} in {slot}"),
             Self::Record { step, slot } => write!(f, "record step {step} in {slot}"),
             Self::Reverse { step } => write!(f, "reverse step {step}"),
             Self::ReverseRecorded { step, slot } => write!(f, "reverse step {step} from {slot}"),

@@ -199,6 +199,7 @@ impl Interpreter {
                 self.counts.disk_writes += u128::from(to.tier > from.tier);
                 self.counts.disk_reads += u128::from(to.tier < from.tier);
             }
+            Action::Wait { step, slot } => self.take(action, slot, Content::State(step), true)?,
             Action::Free { step, slot } => self.take(action, slot, Content::State(step), false)?,
             Action::Record { step, slot } => {
                 self.stand_at(action, step)?;

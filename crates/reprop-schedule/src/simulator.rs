@@ -148,6 +148,11 @@ impl<'a, P: Prices> Simulator<'a, P> {
                 span
             }
             Action::Copy { step, from, to, keep } => self.copy(step, from, to, keep),
+            Action::Wait { slot, .. } => {
+                let start = self.clock;
+                self.wait(self.times(slot).ready.max(self.busy_until(slot)));
+                (Lane::Compute, start, self.clock)
+            }
             Action::Free { slot, .. } => {
                 self.empty(slot);
                 (Lane::Compute, self.clock, self.clock)

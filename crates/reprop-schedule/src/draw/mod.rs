@@ -142,6 +142,7 @@ impl Picture {
                     self.empty(from, end);
                 }
             }
+            Action::Wait { .. } => {}
             Action::Free { slot, .. } => self.empty(slot, end),
         }
     }
