@@ -7,8 +7,9 @@ use crate::tiers::{Place, Split, Splits, Walk};
 use crate::{Action, Costs, Error};
 
 /// Periodic Disk-Revolve (Aupy & Herrmann 2017): writes `x_0, x_p, x_2p, …` to disk, and reverses each period
-/// with Disk-Revolve's `Opt1`. The best period does not depend on the length of the chain:
-/// `p = argmin (w + r + p f + Opt1(p - 1)) / p`, and the cost per step tends to Disk-Revolve's.
+/// with Disk-Revolve's `Opt1`. The best period of an endless chain,
+/// `argmin (w + r + p f + Opt1(p - 1)) / p`, bounds the search; the one taken is the best for this length, and
+/// the cost per step tends to Disk-Revolve's.
 ///
 /// *Time* `O(p^2)` to plan, constant per action; *memory* `O(p + n / p)`. *Use it* for chains too long for
 /// [`DiskRevolve`](crate::DiskRevolve). *Not* where that one can be afforded: it is never worse.
@@ -17,7 +18,7 @@ use crate::{Action, Costs, Error};
 /// use reprop_schedule::{Costs, Periodic};
 /// let costs = Costs::unit().disk(5.0, 5.0)?;
 /// let plan = Periodic::new(10_000_000, 5, &costs)?;
-/// assert_eq!(plan.period(), Periodic::new(1000, 5, &costs)?.period());
+/// assert_eq!(plan.period(), 21); // C(5 + 2, 2): the longest chain with two repetitions
 /// # Ok::<(), reprop_schedule::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -37,22 +38,27 @@ impl Periodic {
         let transfers = costs.tier(1).write + costs.tier(1).read;
         let price = |again: &Again, p: usize| transfers + p as f64 * costs.forward + again.value[p];
         let mut reach = steps.min(64);
-        let (again, period) = loop {
+        let again = loop {
             require_cells("periodic", steps, (reach as u128).pow(2), MOST_OPERATIONS)?;
             let again = Again::new(reach, slots, &costs);
-            let per_step = |p: usize| price(&again, p) / p as f64;
-            let period = (1..=reach).min_by(|&p, &q| per_step(p).total_cmp(&per_step(q))).unwrap_or(1);
+            let endless = least(1..=reach, |&p| price(&again, p) / p as f64).map_or(1, |(p, _)| p);
             // The price per step falls to one valley and then rises: the minimum is inside once the table
             // reaches twice as far.
-            if reach == steps || 2 * period <= reach {
-                break (again, period);
+            if reach == steps || 2 * endless <= reach {
+                break again;
             }
             reach = (2 * reach).min(steps);
         };
-        let rounds = (steps - 1) / period;
-        let makespan = rounds as f64 * price(&again, period) + again.memory[steps - rounds * period];
+        // The last part stays in memory and may be longer than a period.
+        let plans = (1..=reach).flat_map(|p| {
+            let tails = (0..=(steps - 1) / p).rev().map(move |rounds| steps - rounds * p);
+            tails.take_while(|&tail| tail <= reach).map(move |tail| (p, tail))
+        });
+        let whole =
+            |&(p, tail): &(usize, usize)| ((steps - tail) / p) as f64 * price(&again, p) + again.memory[tail];
+        let Some(((period, tail), makespan)) = least(plans, whole) else { return Err(Error::NoSteps) };
         let Again { split, writes, .. } = again;
-        let tables = Tables { period, split, writes, capacities: [slots, usize::MAX] };
+        let tables = Tables { period, tail, split, writes, capacities: [slots, usize::MAX] };
         Ok(Self { makespan, walk: Walk::new(steps, tables) })
     }
 
@@ -75,9 +81,18 @@ impl Iterator for Periodic {
     }
 }
 
+/// The first candidate of the least value, and the value.
+fn least<T>(candidates: impl Iterator<Item = T>, value: impl Fn(&T) -> f64) -> Option<(T, f64)> {
+    let valued = candidates.map(|candidate| (value(&candidate), candidate));
+    let best = valued.reduce(|best, found| if found.0 < best.0 { found } else { best });
+    best.map(|(value, candidate)| (candidate, value))
+}
+
 #[derive(Debug, Clone)]
 struct Tables {
     period: usize,
+    /// Steps behind the last disk snapshot.
+    tail: usize,
     split: Vec<u32>,
     writes: Vec<u32>,
     capacities: [usize; 2],
@@ -87,7 +102,7 @@ impl Splits for Tables {
     fn split(&self, Place { len, stored, first, .. }: Place) -> Option<Split> {
         let at = match (stored, first) {
             (true, _) => self.split[len] as usize,
-            (false, true) if len > self.period => self.period,
+            (false, true) if len > self.tail => self.period,
             (false, true) => 0,
             (false, false) => self.writes[len] as usize,
         };
