@@ -47,6 +47,18 @@ pub enum Error {
         /// Bytes of the leanest plan found.
         needed: u64,
     },
+    /// A schedule that plans for an unlimited disk does not fit the one given.
+    #[error(
+        "{method} has {needed} snapshots on disk at once and {given} disk slots are given: h-revolve plans for a limited disk"
+    )]
+    DiskFull {
+        /// The schedule asked for.
+        method: &'static str,
+        /// Disk slots it uses.
+        needed: usize,
+        /// Disk slots given.
+        given: usize,
+    },
     /// A schedule that breaks a law: a fault of whoever made it.
     #[error(transparent)]
     Broken(#[from] Broken),

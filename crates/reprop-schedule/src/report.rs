@@ -98,7 +98,8 @@ pub struct Request {
     pub steps: usize,
     /// Memory slots; every method but `stored` needs them.
     pub slots: Option<usize>,
-    /// Disk slots; `multistage` and `h-revolve` need them, the others have an unlimited disk.
+    /// Disk slots; `multistage` and `h-revolve` need them, the others plan for an unlimited disk and are refused
+    /// if they use more than are given.
     pub disk_slots: Option<usize>,
     /// Time of a write to disk; every method with a disk needs it.
     pub write: Option<f64>,
@@ -168,7 +169,7 @@ impl Request {
     /// What the schedule does and takes. Stored and Revolve answer from closed forms; the others are replayed.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// As [`schedule`](Self::schedule), and [`Error::DiskFull`].
     pub fn report(&self) -> Result<Report, Error> {
         let costs = self.costs()?;
         let (counts, makespan) = match self.method {
@@ -223,14 +224,20 @@ impl Request {
     }
 
     fn replay(&self, costs: &Costs) -> Result<(Counts, f64), Error> {
-        let capacities = [self.slots()?, self.disk_slots.unwrap_or(usize::MAX)];
-        let mut interpreter = Interpreter::new(self.steps, &capacities);
+        let mut interpreter = Interpreter::new(self.steps, &[self.slots()?, usize::MAX]);
         let mut simulator = Simulator::new(costs, self.channels);
         for action in self.schedule()? {
             interpreter.apply(&action)?;
             simulator.apply(&action);
         }
-        Ok((interpreter.finish()?, simulator.finish().makespan))
+        let counts = interpreter.finish()?;
+        match self.disk_slots {
+            Some(given) if counts.peak_slots[1] > given => {
+                let (method, needed) = (self.method.name(), counts.peak_slots[1]);
+                Err(Error::DiskFull { method, needed, given })
+            }
+            _ => Ok((counts, simulator.finish().makespan)),
+        }
     }
 }
 

@@ -20,10 +20,10 @@ use crate::{Action, Counts, Error, Slot, advances, snapshots};
 /// use reprop_schedule::{Action, Revolve, check};
 /// // Four steps, two slots: the picture of every introduction to the subject.
 /// let plan: Vec<String> = Revolve::new(4, 2)?.map(|action| action.to_string()).collect();
-/// assert_eq!(plan[..4], ["save x0 in memory 0", "forward x0 to x2", "save x2 in memory 1", "forward x2 to x3"]);
+/// assert_eq!(plan[..4], ["save x0 in memory 0", "forward x0 to x1", "save x1 in memory 1", "forward x1 to x3"]);
 /// let counts = check(4, &[2], Revolve::new(4, 2)?).unwrap();
 /// assert_eq!(counts.advances, 5);
-/// assert_eq!(Revolve::new(1_000_000_000, 30)?.counts().advances, 6_929_263_792);
+/// assert_eq!(Revolve::new(1_000_000_000, 30)?.counts().advances, 9_878_900_592);
 /// # Ok::<(), reprop_schedule::Error>(())
 /// ```
 #[derive(Debug, Clone)]

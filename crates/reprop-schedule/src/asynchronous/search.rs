@@ -3,7 +3,7 @@
 use super::intervals::{Inside, LateFetch, even, intervals};
 use super::overlap;
 use crate::bound::weigh;
-use crate::{Action, Channels, Costs, DiskRevolve, Revolve, Run, simulate};
+use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
 
 /// The longest chain for which the weighed dynamic programmes are tried.
 const LONGEST_WEIGHED: usize = 2000;
@@ -38,8 +38,8 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
         insides.push(Inside::LateFetch(LateFetch::new(steps, slots, costs)));
     }
     let mut search = Search { steps, slots, costs, channels, insides, best: revolve, run };
-    let (lengths, inside) = search.intervals();
-    search.climb(lengths, &inside);
+    let (makespan, lengths, inside) = search.intervals();
+    search.climb(makespan, lengths, &inside);
     search.weighed();
     (search.best, search.run)
 }
@@ -50,7 +50,20 @@ fn own_slots(slots: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Search<'_> {
+    /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan, or infinity if
+    /// its computation alone takes as long as the best, which most plans show without being simulated.
     fn offer(&mut self, plan: &[Action]) -> f64 {
+        let computation: f64 = plan
+            .iter()
+            .map(|action| match *action {
+                Action::Forward { from, to } => self.costs.forward(from, to),
+                Action::Reverse { step } => self.costs.reverse(step),
+                _ => 0.0,
+            })
+            .sum();
+        if computation >= self.run.makespan {
+            return f64::INFINITY;
+        }
         let (actions, run) = overlap(plan, self.slots, self.costs, self.channels);
         let makespan = run.makespan;
         if makespan < self.run.makespan {
@@ -62,7 +75,7 @@ impl Search<'_> {
     /// Even intervals of every length worth trying, floor and ceiling mixed. The published interval, the time
     /// of a transfer in forward steps, is the first; a shorter one stalls on the way forward and recomputes
     /// less on the way back, and the simulator weighs the two.
-    fn intervals(&mut self) -> (Vec<usize>, Inside) {
+    fn intervals(&mut self) -> (f64, Vec<usize>, Inside) {
         let disk = self.costs.tier(1);
         let hidden = disk.write.max(disk.read) / self.costs.forward.max(f64::MIN_POSITIVE);
         let mut tried = vec![hidden.clamp(1.0, self.steps as f64)];
@@ -81,12 +94,11 @@ impl Search<'_> {
                 }
             }
         }
-        (best.1, best.2)
+        best
     }
 
     /// Moves the borders of the best even intervals one by one while that helps.
-    fn climb(&mut self, mut lengths: Vec<usize>, inside: &Inside) {
-        let mut makespan = self.offer(&intervals(&lengths, inside));
+    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, inside: &Inside) {
         let mut budget = CLIMB.min(4_000_000 / self.steps);
         let mut stride = (self.steps / 16).max(1);
         loop {

@@ -105,7 +105,7 @@ impl Page {
             time += tick;
         }
         self.line((LEFT, scale.floor), (WIDTH - RIGHT, scale.floor), &format!("stroke=\"{INK}\""));
-        let middle = (TOP + scale.floor) / 2.0;
+        let middle = f64::midpoint(TOP, scale.floor);
         let upright =
             format!("text-anchor=\"middle\" fill=\"#57606a\" transform=\"rotate(-90 20 {middle:.1})\"");
         self.words(20.0, middle, &upright, "step of the chain");

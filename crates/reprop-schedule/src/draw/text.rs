@@ -1,5 +1,7 @@
 //! The picture for a terminal.
 
+use std::fmt::Write;
+
 use super::Picture;
 use crate::Slot;
 
@@ -61,8 +63,7 @@ pub fn text(picture: &Picture, width: usize) -> String {
 
 fn line(out: &mut String, label: &str, signs: &[char]) {
     let signs: String = signs.iter().collect();
-    out.push_str(&format!("{label:>LABEL$} |{}", signs.trim_end()));
-    out.push('\n');
+    let _ = writeln!(out, "{label:>LABEL$} |{}", signs.trim_end());
 }
 
 fn paint_moves(picture: &Picture, canvas: &mut Canvas) {
