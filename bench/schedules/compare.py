@@ -43,7 +43,7 @@ PEERS = [
     ("revolve 1000 30", "checkpoint_schedules Revolve", lambda: replay(cs.Revolve(1000, 30))),
     ("revolve 1000 30", "checkpoint_schedules Multistage", lambda: replay(cs.MultistageCheckpointSchedule(1000, 30, 0))),
     ("revolve 1000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(1000, 30)),
-    ("revolve 1000000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(1_000_000, 30)),
+    ("revolve 10000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(10_000, 30)),
     ("mixed 100 10", "checkpoint_schedules Mixed", lambda: replay(cs.MixedCheckpointSchedule(100, 10))),
     ("h-revolve 500 10 30", "checkpoint_schedules HRevolve", lambda: replay(cs.HRevolve(500, 10, 30, wd=10, rd=10))),
 ]

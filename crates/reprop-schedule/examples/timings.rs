@@ -19,20 +19,34 @@ fn best_of(mut work: impl FnMut() -> usize) -> (f64, usize) {
     (best, result)
 }
 
-/// The number of actions, each of them looked at.
+/// The number of actions, each of them looked at as a program that obeys them would.
 fn run_through(schedule: impl Iterator<Item = Action>) -> usize {
-    schedule.map(black_box).count()
+    schedule.map(|action| black_box(numbers(&action))).count()
+}
+
+fn numbers(action: &Action) -> (usize, usize) {
+    match *action {
+        Action::Forward { from, to } => (from, to),
+        Action::Save { step, slot }
+        | Action::Load { step, slot, .. }
+        | Action::Free { step, slot }
+        | Action::Wait { step, slot }
+        | Action::Record { step, slot }
+        | Action::ReverseRecorded { step, slot } => (step, slot.index),
+        Action::Copy { from, to, .. } => (from.index, to.index),
+        Action::Reverse { step } => (step, 0),
+    }
 }
 
 fn main() -> Result<(), reprop_schedule::Error> {
     let tiers = [Tier::new(10, 0.0, 0.0), Tier::new(30, 10.0, 10.0)];
     let disk = Costs::unit().disk(50.0, 50.0)?;
-    Revolve::new(1000, 30)?;
     let print = |name: &str, (seconds, actions): (f64, usize)| {
         println!("{{\"name\": \"{name}\", \"seconds\": {seconds:e}, \"actions\": {actions}}}");
     };
     let revolve = |steps, slots| Revolve::new(steps, slots).map_or(0, run_through);
     print("revolve 1000 30", best_of(|| revolve(black_box(1000), 30)));
+    print("revolve 10000 30", best_of(|| revolve(black_box(10_000), 30)));
     print("revolve 1000000 30", best_of(|| revolve(black_box(1_000_000), 30)));
     print("mixed 100 10", best_of(|| Mixed::new(black_box(100), 10).map_or(0, run_through)));
     print("mixed 1000 30", best_of(|| Mixed::new(black_box(1000), 30).map_or(0, run_through)));

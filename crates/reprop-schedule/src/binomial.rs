@@ -58,7 +58,7 @@ pub fn advances(steps: usize, slots: usize) -> u128 {
     match slots.min(steps) {
         _ if n <= 1 => 0,
         0 | 1 => n * (n - 1) / 2,
-        slots if slots + 1 >= steps => n - 1,
+        slots if slots >= steps - 1 => n - 1,
         slots => {
             let r = repetitions(steps, slots) as u128;
             // C(s + r, s + 1) = beta(s + 1, r - 1).
@@ -87,40 +87,49 @@ pub fn snapshots(steps: usize, slots: usize) -> u128 {
     beta(slots - 1, r - 1).max((steps as u128).saturating_sub(beta(slots, r - 1)))
 }
 
+/// `a * b / c`, with the narrowest division that suffices: wide ones take many times as long.
+fn scale(a: u128, b: usize, c: usize) -> u128 {
+    if (a | b as u128) >> 32 != 0 {
+        return a.saturating_mul(b as u128) / c as u128;
+    }
+    let product = a as u64 * b as u64;
+    match (u32::try_from(product), u32::try_from(c)) {
+        (Ok(product), Ok(c)) => u128::from(product / c),
+        _ => u128::from(product / c as u64),
+    }
+}
+
 /// `(slots, r, beta(slots, r))` kept together, so that a schedule moves from one sub-chain to the next in
 /// constant time on average instead of searching for `r` anew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level {
-    slots: u128,
-    r: u128,
+    slots: usize,
+    r: usize,
     size: u128,
 }
 
 impl Level {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots: slots as u128, r: 0, size: 1 }
+        Self { slots, r: 0, size: 1 }
     }
 
     /// The level of a sub-chain that has one slot less.
     pub(crate) fn below(self) -> Self {
         // beta(s - 1, r) = beta(s, r) s / (s + r)
-        Self {
-            slots: self.slots - 1,
-            r: self.r,
-            size: self.size.saturating_mul(self.slots) / (self.slots + self.r),
-        }
+        let size = scale(self.size, self.slots, self.slots + self.r);
+        Self { slots: self.slots - 1, r: self.r, size }
     }
 
-    /// Lets `r` be the least with `beta(slots, r) >= steps`.
-    fn fit(&mut self, steps: u128) {
+    /// Lets `r` be the least with `beta(slots, r) >= steps`, and gives `beta(slots, r - 1)`.
+    fn fit(&mut self, steps: u128) -> u128 {
         while self.size < steps {
             self.r += 1;
-            self.size = self.size.saturating_mul(self.slots + self.r) / self.r;
+            self.size = scale(self.size, self.slots + self.r, self.r);
         }
-        while self.r > 0 {
-            let smaller = self.size * self.r / (self.slots + self.r);
+        loop {
+            let smaller = scale(self.size, self.r, self.slots + self.r);
             if smaller < steps {
-                break;
+                return smaller;
             }
             (self.size, self.r) = (smaller, self.r - 1);
         }
@@ -133,21 +142,20 @@ impl Level {
     /// section 3): keep the left part as short as the middle range allows while the right part stays one
     /// that needs no more snapshots than its repetition number forces.
     pub(crate) fn split(&mut self, steps: usize) -> usize {
+        if steps - 1 <= self.slots {
+            // One repetition: a snapshot at every step, which the ranges below say too, more slowly.
+            return 1;
+        }
         let n = steps as u128;
-        self.fit(n);
+        let left_most = self.fit(n); // beta(s, r-1)
         let (s, r) = (self.slots, self.r);
-        let left_most = self.size * r / (s + r); // beta(s, r-1)
-        let right = left_most * s / (s + r - 1); // beta(s-1, r-1)
-        let inner = right * (s - 1) / (s + r - 2); // beta(s-2, r-1)
-        let left_least = right * (r - 1) / s; // beta(s, r-2)
-        let outer = if s < 3 { 0 } else { inner * (s - 2) / r }; // beta(s-3, r)
-        let m = if n <= left_most + inner {
-            left_least
-        } else if n >= self.size - outer {
-            left_most
-        } else {
-            n - right - inner
-        };
-        m.max(1) as usize
+        let right = scale(left_most, s, s + r - 1); // beta(s-1, r-1)
+        let inner = scale(right, s - 1, s + r - 2); // beta(s-2, r-1)
+        if n <= left_most + inner {
+            return scale(right, r - 1, s) as usize; // beta(s, r-2)
+        }
+        let outer = if s < 3 { 0 } else { scale(inner, s - 2, r) }; // beta(s-3, r)
+        let m = if n >= self.size - outer { left_most } else { n - right - inner };
+        m as usize
     }
 }
