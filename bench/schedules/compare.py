@@ -5,7 +5,8 @@
 
 Each round times every plan of every package once, the Rust side as a program of its own; the table shows medians.
 A plan counts as made when each of its actions has been given out once. pyrevolve's C++ is called through its Python
-binding, one call an action, and that is what is timed.
+binding, one call an action, and that is what is timed. checkpoint_schedules keeps Mixed's tables between calls, so from
+the second round on it only gives the actions out.
 """
 
 import argparse

@@ -12,7 +12,7 @@ pub(crate) use overlap::overlap;
 use stream::Stream;
 
 /// The longest chain whose plan is searched for and held as a list; longer ones stream from a formula.
-const LONGEST_SEARCHED: usize = 20_000;
+const LONGEST_SEARCHED: usize = 3000;
 
 /// Asynchronous multistage: snapshots go to disk and come back while the computation runs (after Kukreja,
 /// Hückelheim & Gorman 2018).
@@ -27,7 +27,7 @@ const LONGEST_SEARCHED: usize = 20_000;
 /// the background. The last interval stays in memory, and so do written states while there is room. So it
 /// is never worse than Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
-/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 20 000 steps a formula gives the interval
+/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives the interval
 /// and the actions stream in constant memory. *Use it* whenever there is a disk or a slower memory and a thread
 /// to serve it. *Not* when transfers block the computation anyway: [`HRevolve`](crate::HRevolve).
 ///
