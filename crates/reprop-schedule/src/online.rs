@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use crate::error::require;
-use crate::{Action, Error, Revolve, Slot, advances, beta};
+use crate::{Action, Error, Revolve, Slot, beta};
 
 /// Online checkpointing: goes forward without knowing how long the chain is, keeps at most `s` snapshots, and
 /// turns into Revolve when [`finish`](Online::finish) says that the end is reached.
@@ -12,8 +12,9 @@ use crate::{Action, Error, Revolve, Slot, advances, beta};
 /// *The rule.* Number the snapshots held from 0 (it is `x_0`) and call `g_i` the distance from snapshot `i` to
 /// the next one, or to the working state for the last. The sub-chain behind snapshot `i` will be reversed with
 /// `s - i` slots: at the cost of `t(g_i, s - i)` advances, and with at most `r - 1` repetitions as long as
-/// `g_i <= beta(s - i, r - 1)`. When all slots are full, drop the snapshot, the new one included, that leaves the
-/// least cost of all whose removal keeps that bound; if there is none, let `r` be one more. Of equals, drop the first.
+/// `g_i <= beta(s - i, r - 1)`. When all slots are full, drop the snapshot, the new one included, that leaves
+/// the least cost of all whose removal keeps that bound; if there is none, let `r` be one more. Of equals, drop
+/// the first.
 ///
 /// *Why it is good.* For `r <= 2` every gap costs `g_i - 1` advances, in all `2n - s - 2 = t(n, s)`, whichever is
 /// dropped; dropping the first fills the gaps to their bounds one after the other, so that the chain reaches
@@ -43,7 +44,7 @@ pub struct Online {
     /// `(step, slot)` of the snapshots held, steps rising.
     held: Vec<(usize, usize)>,
     at: usize,
-    repetitions: usize,
+    reach: Reach,
     pending: VecDeque<Action>,
 }
 
@@ -54,7 +55,7 @@ impl Online {
     /// [`Error::NoSlots`].
     pub fn new(slots: usize) -> Result<Self, Error> {
         require(2, slots)?;
-        Ok(Self { slots, held: vec![], at: 0, repetitions: 1, pending: VecDeque::new() })
+        Ok(Self { slots, held: vec![], at: 0, reach: Reach::default(), pending: VecDeque::new() })
     }
 
     /// Where the working state is once the actions given so far are done.
@@ -64,21 +65,14 @@ impl Online {
 
     /// Says that the step from the working state is the last one, and gives the rest of the schedule.
     pub fn finish(mut self) -> impl Iterator<Item = Action> {
-        let mut rest: VecDeque<Action> = VecDeque::new();
         // A snapshot of the working state itself serves nothing: its step is reversed at once.
-        if let Some(&(step, slot)) = self.held.last().filter(|(step, _)| *step == self.at) {
-            if self.pending.iter().any(|action| matches!(action, Action::Save { .. })) {
-                self.pending.retain(|action| matches!(action, Action::Free { .. }));
-            } else {
-                self.pending.retain(|action| !matches!(action, Action::Forward { .. }));
-                self.pending.push_back(Action::Free { step, slot: Slot::memory(slot) });
-            }
-            self.held.pop();
-        } else {
-            self.pending.clear();
+        let here = self.held.pop_if(|(step, _)| *step == self.at);
+        let saved = !self.pending.iter().any(|action| matches!(action, Action::Save { .. }));
+        self.pending.retain(|action| matches!(action, Action::Free { .. }));
+        if let Some((step, slot)) = here.filter(|_| saved) {
+            self.pending.push_back(Action::Free { step, slot: Slot::memory(slot) });
         }
-        rest.extend(self.pending);
-        rest.into_iter().chain(Revolve::resume(&self.held, self.at + 1, self.slots))
+        self.pending.into_iter().chain(Revolve::resume(&self.held, self.at + 1, self.slots))
     }
 
     /// Makes room by the rule, and says which slot is free; `None` if the working state itself is the one not
@@ -88,11 +82,15 @@ impl Online {
         if held < self.slots {
             return Some(held);
         }
+        if held == 1 {
+            return None;
+        }
+        self.reach.cover(held);
         let index = loop {
             if let Some(index) = self.cheapest() {
                 break index;
             }
-            self.repetitions += 1;
+            self.reach.grow();
         };
         if index == held {
             return None;
@@ -105,7 +103,7 @@ impl Online {
     /// Which snapshot to drop, `held.len()` standing for the new one.
     fn cheapest(&self) -> Option<usize> {
         let held = self.held.len();
-        let bound = |place: usize| beta(self.slots - place, self.repetitions - 1);
+        let bound = |place: usize| self.reach.bound(self.slots - place);
         let place = |index: usize| match index.cmp(&held) {
             Ordering::Less => self.held[index].0,
             Ordering::Equal => self.at,
@@ -115,7 +113,7 @@ impl Online {
         // What the gaps before `index` cost.
         let mut before = vec![0; held + 1];
         for index in 0..held {
-            before[index + 1] = before[index] + advances(gap(index), self.slots - index);
+            before[index + 1] = before[index] + self.reach.advances(gap(index), self.slots - index);
         }
         // From the last to the first: what the gaps behind `index` cost and whether they keep their bounds,
         // each with one slot more, as they will have it once `index` is gone.
@@ -123,16 +121,16 @@ impl Online {
         let mut best = None;
         for index in (1..=held).rev() {
             let merged = gap(index - 1) + gap(index);
-            if merged as u128 <= bound(index - 1) {
-                let cost = before[index - 1] + advances(merged, self.slots - (index - 1)) + behind;
+            if merged <= bound(index - 1) {
+                let cost = before[index - 1] + self.reach.advances(merged, self.slots - (index - 1)) + behind;
                 if best.is_none_or(|(least, _)| cost <= least) {
                     best = Some((cost, index));
                 }
             }
-            if gap(index) as u128 > bound(index - 1) {
+            if gap(index) > bound(index - 1) {
                 break;
             }
-            behind += advances(gap(index), self.slots - (index - 1));
+            behind += self.reach.advances(gap(index), self.slots - (index - 1));
         }
         best.map(|(_, index)| index)
     }
@@ -155,5 +153,42 @@ impl Iterator for Online {
             self.at = to;
         }
         Some(action)
+    }
+}
+
+/// `beta` for all slots and for repetitions up to `r - 1`, so that `t(g, s)` is a short search and not a
+/// computation: the rule asks for it many times a step.
+#[derive(Debug, Clone, Default)]
+struct Reach {
+    /// `rows[s][r]`, one row more than there are slots.
+    rows: Vec<Vec<usize>>,
+}
+
+impl Reach {
+    /// Makes the rows when they are first needed: a generous number of slots may never be filled.
+    fn cover(&mut self, slots: usize) {
+        if self.rows.is_empty() {
+            self.rows = vec![vec![1]; slots + 2];
+        }
+    }
+
+    /// Lets `r` be one more.
+    fn grow(&mut self) {
+        for (slots, row) in self.rows.iter_mut().enumerate() {
+            row.push(usize::try_from(beta(slots, row.len())).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// `beta(slots, r - 1)`.
+    fn bound(&self, slots: usize) -> usize {
+        self.rows[slots].last().copied().unwrap_or(1)
+    }
+
+    /// `t(steps, slots) = r steps - beta(slots + 1, r - 1)` for `steps` within the bound.
+    fn advances(&self, steps: usize, slots: usize) -> u128 {
+        match self.rows[slots].partition_point(|&reach| reach < steps) {
+            0 => 0,
+            r => r as u128 * steps as u128 - self.rows[slots + 1][r - 1] as u128,
+        }
     }
 }

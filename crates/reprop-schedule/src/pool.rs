@@ -9,10 +9,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool of `slots` slots, some of them taken.
-    pub(crate) fn without(slots: usize, taken: impl Iterator<Item = usize>) -> Self {
-        let taken: Vec<usize> = taken.collect();
-        Self { free: (0..slots).rev().filter(|slot| !taken.contains(slot)).collect(), used: slots }
+    /// A pool with these slots taken.
+    pub(crate) fn without(taken: impl Iterator<Item = usize> + Clone) -> Self {
+        let used = taken.clone().max().map_or(0, |last| last + 1);
+        let mut in_use = vec![false; used];
+        taken.for_each(|slot| in_use[slot] = true);
+        Self { free: (0..used).rev().filter(|&slot| !in_use[slot]).collect(), used }
     }
 
     pub(crate) fn take(&mut self) -> usize {

@@ -212,6 +212,16 @@ fn online_is_optimal_up_to_two_repetitions_and_close_to_revolve_beyond() {
 }
 
 #[test]
+fn online_goes_a_long_way_quickly() {
+    let mut online = Online::new(50).unwrap();
+    let steps = 300_000;
+    while online.at() + 1 < steps {
+        online.next();
+    }
+    assert_eq!(online.finish().filter(|action| matches!(action, Action::Reverse { .. })).count(), steps);
+}
+
+#[test]
 fn online_can_end_between_any_two_actions() {
     for cut in 0..120 {
         let mut online = Online::new(3).unwrap();
