@@ -1,6 +1,6 @@
 //! How little time any schedule can take.
 
-use crate::disk_revolve::{self, Again};
+use crate::disk_revolve::Again;
 use crate::least::{Backwards, least_sum};
 use crate::{Channels, Costs, Error, Transfer};
 
@@ -45,7 +45,7 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
         return Ok(computation);
     }
     let share = if channels == Channels::Shared { 1.0 } else { 0.5 };
-    let weighed = |a: f64| disk_revolve::optimum(steps, slots, &weigh(&costs, 1.0 - a, a * share, a * share));
+    let weighed = |a: f64| Again::new(steps, slots, &weigh(&costs, 1.0 - a, a * share, a * share)).fresh;
     let whole = largest(0.0, 1.0, weighed);
     let phases = largest(0.0, 1.0, |a| two_phases(steps, slots, &costs, a, share));
     Ok(computation.max(whole).max(phases))

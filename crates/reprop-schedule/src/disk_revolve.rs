@@ -39,17 +39,9 @@ impl DiskRevolve {
         require(steps, slots)?;
         let costs = costs.clone().checked()?;
         require_cells("disk-revolve", steps, (steps as u128).pow(2), MOST_OPERATIONS)?;
-        Ok(Self::with_first_write(steps, slots, &costs, costs.tier(1).write))
-    }
-
-    /// The same where a write on the first way forward has a price of its own. If it is the dearer one,
-    /// snapshots are also written on later ways forward.
-    pub(crate) fn with_first_write(steps: usize, slots: usize, costs: &Costs, first_write: f64) -> Self {
-        let again = Again::new(steps, slots, costs);
-        let (makespan, first) = again.sweep(costs, first_write);
-        let Again { split, writes, .. } = again;
-        let tables = Tables { first, split, writes, capacities: [slots, usize::MAX] };
-        Self { makespan, walk: Walk::new(steps, tables) }
+        let again = Again::new(steps, slots, &costs);
+        let makespan = again.fresh;
+        Ok(Self { makespan, walk: Walk::new(steps, Tables { again, capacities: [slots, usize::MAX] }) })
     }
 
     /// The time of the whole reversal, by the dynamic programme.
@@ -66,26 +58,23 @@ impl Iterator for DiskRevolve {
     }
 }
 
-/// The optimum alone.
-pub(crate) fn optimum(steps: usize, slots: usize, costs: &Costs) -> f64 {
-    Again::new(steps, slots, costs).sweep(costs, costs.tier(1).write).0
-}
-
-/// What sub-chains cost once the first way forward is done, by length.
+/// What sub-chains cost, by length.
 ///
 /// With `S(n) = r + min_j j f + Q(j) + R(n - j)` the cost of cutting, `Q(n) = min(Opt0(n), S(n))` starts from
-/// a state on disk and `R(n) = min(Opt0(n), w + S(n))` from one that is not. `Q` is the paper's `Opt1`: that
-/// `R` behind the cut could write again is never used at equal prices, but is at unequal ones.
+/// a state on disk and `R(n) = min(Opt0(n), w + S(n))` from one that is not. `R` is the paper's `Opt`. `Q` is
+/// its `Opt1`, except that it may write again behind its cut; the paper proves that it never has to.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {
     /// `Opt0`.
     pub(crate) memory: Vec<f64>,
     /// `Q`.
     pub(crate) value: Vec<f64>,
+    /// `R` of the whole chain.
+    pub(crate) fresh: f64,
     /// The `j` of `Q`, 0 for none.
-    pub(crate) split: Vec<u32>,
+    split: Vec<u32>,
     /// The `j` of `R`, 0 for none.
-    pub(crate) writes: Vec<u32>,
+    writes: Vec<u32>,
 }
 
 impl Again {
@@ -110,49 +99,26 @@ impl Again {
             }
             ahead[len] = value[len] + len as f64 * f;
         }
-        Self { memory, value, split, writes }
+        let fresh = rest.get(steps);
+        Self { memory, value, fresh, split, writes }
     }
 
-    /// `Opt` of the whole chain and its splits on the first way forward.
-    fn sweep(&self, costs: &Costs, first_write: f64) -> (f64, Vec<u32>) {
-        let steps = self.value.len() - 1;
-        let transfers = first_write + costs.tier(1).read;
-        // w + j f + r + Opt1(j-1), read backwards beside Opt(l-j), which grows.
-        let first: Vec<f64> =
-            self.value.iter().enumerate().map(|(j, v)| transfers + j as f64 * costs.forward + v).collect();
-        let behind = Backwards::of(&first);
-        let mut value = self.memory.clone();
-        let mut split = vec![0; steps + 1];
-        for len in 2..=steps {
-            // Index i stands for a rest of i + 1 steps, hence for j = len - 1 - i.
-            if let Some((sum, index)) = least_sum(&value[1..len], behind.below(len))
-                && sum < value[len]
-            {
-                value[len] = sum;
-                split[len] = (len - 1 - index) as u32;
-            }
-        }
-        (value[steps], split)
+    /// Where to cut a sub-chain whose first state is on disk (`stored`) or not.
+    pub(crate) fn cut(&self, len: usize, stored: bool) -> Option<Split> {
+        let at = if stored { self.split[len] } else { self.writes[len] } as usize;
+        (at > 0).then_some(Split { at, rest: 2 })
     }
 }
 
 #[derive(Debug, Clone)]
 struct Tables {
-    first: Vec<u32>,
-    split: Vec<u32>,
-    writes: Vec<u32>,
+    again: Again,
     capacities: [usize; 2],
 }
 
 impl Splits for Tables {
-    fn split(&self, Place { len, stored, first, .. }: Place) -> Option<Split> {
-        let table = match (stored, first) {
-            (true, _) => &self.split,
-            (false, true) => &self.first,
-            (false, false) => &self.writes,
-        };
-        let at = table[len] as usize;
-        (at > 0).then_some(Split { at, rest: 2 })
+    fn split(&self, Place { len, stored, .. }: Place) -> Option<Split> {
+        self.again.cut(len, stored)
     }
 
     fn capacities(&self) -> &[usize] {

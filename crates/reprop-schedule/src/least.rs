@@ -37,6 +37,11 @@ impl Backwards {
         Self(row.iter().rev().copied().collect())
     }
 
+    /// The value of one length.
+    pub(crate) fn get(&self, len: usize) -> f64 {
+        self.0[self.0.len() - 1 - len]
+    }
+
     /// Changes the value of one length.
     pub(crate) fn set(&mut self, len: usize, value: f64) {
         let last = self.0.len() - 1;

@@ -57,8 +57,7 @@ impl Periodic {
         let whole =
             |&(p, tail): &(usize, usize)| ((steps - tail) / p) as f64 * price(&again, p) + again.memory[tail];
         let Some(((period, tail), makespan)) = least(plans, whole) else { return Err(Error::NoSteps) };
-        let Again { split, writes, .. } = again;
-        let tables = Tables { period, tail, split, writes, capacities: [slots, usize::MAX] };
+        let tables = Tables { period, tail, again, capacities: [slots, usize::MAX] };
         Ok(Self { makespan, walk: Walk::new(steps, tables) })
     }
 
@@ -93,20 +92,16 @@ struct Tables {
     period: usize,
     /// Steps behind the last disk snapshot.
     tail: usize,
-    split: Vec<u32>,
-    writes: Vec<u32>,
+    again: Again,
     capacities: [usize; 2],
 }
 
 impl Splits for Tables {
     fn split(&self, Place { len, stored, first, .. }: Place) -> Option<Split> {
-        let at = match (stored, first) {
-            (true, _) => self.split[len] as usize,
-            (false, true) if len > self.tail => self.period,
-            (false, true) => 0,
-            (false, false) => self.writes[len] as usize,
-        };
-        (at > 0).then_some(Split { at, rest: 2 })
+        if stored || !first {
+            return self.again.cut(len, stored);
+        }
+        (len > self.tail).then_some(Split { at: self.period, rest: 2 })
     }
 
     fn capacities(&self) -> &[usize] {

@@ -133,8 +133,9 @@ impl Search<'_> {
             for &read in weights {
                 let costs = weigh(self.costs, 1.0, write, read);
                 for own in own_slots(self.slots) {
-                    let plan = DiskRevolve::with_first_write(self.steps, own, &costs, costs.tier(1).write);
-                    self.offer(&plan.collect::<Vec<_>>());
+                    if let Ok(plan) = DiskRevolve::new(self.steps, own, &costs) {
+                        self.offer(&plan.collect::<Vec<_>>());
+                    }
                 }
             }
         }
