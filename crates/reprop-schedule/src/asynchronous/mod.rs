@@ -18,18 +18,28 @@ const LONGEST_SEARCHED: usize = 3000;
 /// Hückelheim & Gorman 2018).
 ///
 /// The published plan writes every `I = ceil(W)` steps on the way forward, `W` being the time of a write in
-/// forward steps, and on the way back fetches interval `k - 1` while interval `k` is reversed with Revolve: the extra
-/// work per step, `t(I, s) / I`, does not grow with the chain. This planner keeps to `s` memory slots *with
-/// those of running transfers counted*, and takes the best of:
-/// Revolve; even intervals of every length (a shorter one stalls and recomputes less; floor and ceiling mixed
-/// for a fractional mean); intervals that use all slots until the next fetch needs one; uneven ones found by
-/// moving borders; and Disk-Revolve at weighed prices, the unweighed included, with its transfers moved to
-/// the background. The last interval stays in memory, and so do written states while there is room. So it
-/// is never worse than Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
+/// forward steps, and on the way back fetches interval `k - 1` while interval `k` is reversed with Revolve:
+/// the extra work per step, `t(I, s) / I`, does not grow with the chain. This planner keeps to `s` memory slots
+/// *with those of running transfers counted*, and takes the best of:
+/// - Revolve;
+/// - even intervals of every length: a shorter one stalls and recomputes less; floor and ceiling are mixed
+///   for a fractional mean;
+/// - intervals that use all slots until the next fetch needs one;
+/// - uneven intervals, found by moving borders;
+/// - Disk-Revolve at weighed prices, the unweighed included, with its transfers moved to the background.
 ///
-/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives the interval
-/// and the actions stream in constant memory. *Use it* whenever there is a disk or a slower memory and a thread
-/// to serve it. *Not* when transfers block the computation anyway: [`HRevolve`](crate::HRevolve).
+/// The last interval stays in memory, and so do written states while there is room. So it is never worse than
+/// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
+///
+/// For `f = b = 1` and `W = R` it is 0.6 % above the exact optimum on average over all `n <= 10`, `s <= 3`,
+/// `W <= 6`. For (n, s, W) = (1000, 10, 50) it is 3 % above [`lower_bound`](crate::lower_bound), for (1000, 10, 10) and
+/// (1000, 30, 10) 0.1 %; with few slots more (15 % for (1000, 3, 20)), since the bound lends transfers
+/// slots of their own.
+///
+/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives
+/// the interval and the actions stream in constant memory. *Use it* whenever there is a disk or a slower
+/// memory and a thread to serve it. *Not* when transfers block the computation anyway:
+/// [`HRevolve`](crate::HRevolve).
 ///
 /// ```
 /// use reprop_schedule::{Async, Channels, Costs, HRevolve, Tier, check, simulate};
@@ -69,7 +79,7 @@ impl Async {
         Ok(Self { actions: Actions::List(actions.into_iter()), run: Some(run) })
     }
 
-    /// What the schedule takes, if the planner simulated it; a streamed one is for [`simulate`](crate::simulate) to say.
+    /// What the schedule takes, if the planner simulated it; ask [`simulate`](crate::simulate) for a streamed one.
     pub fn run(&self) -> Option<&Run> {
         self.run.as_ref()
     }

@@ -12,9 +12,10 @@ const LONGEST: usize = 200_000;
 ///
 /// The interval `p` is the one with the least time per step, stalls included:
 /// `max(p f, w) + max(f t(p, s-1) + b p, r)` over `p` with a slot set aside for the next fetch, or
-/// `max(p f, w) + f t(p, s) + b p + r` with none. For `f = 1` and a hidden read this is the stall-aware
-/// interval `min(ceil(w), C(s + r*, s))`: below `w` each further step costs its repetition number and saves
-/// one stall in `p`.
+/// `max(p f, w) + f t(p, s) + b p + r` with none. For `f = 1` and reads that hide, with `i` repetitions and `s`
+/// slots inside the interval, the time per step below `w` is `b + i + (w - C(s + i, s + 1)) / p`: it falls
+/// in `p` as long as `C(s + i, s + 1) <= w`. That is the stall-aware interval `min(ceil(w), C(s + i, s))`
+/// with the largest such `i`.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     steps: usize,

@@ -110,7 +110,9 @@ fn band(row: &mut [char], canvas: &Canvas, (start, end): (f64, f64), label: &str
     if end <= start {
         return;
     }
-    let (first, last) = (canvas.column(start), canvas.column(end.next_down()));
+    // The column in which a band ends belongs to the next one, unless the band has no other.
+    let (first, end) = (canvas.column(start), (end * canvas.time).floor() as usize);
+    let last = end.saturating_sub(1).clamp(first, row.len() - 1);
     // Half a number would be another number.
     let label = if label.len() > last - first + 1 { "" } else { label };
     for (offset, cell) in row[first..=last].iter_mut().enumerate() {
