@@ -9,6 +9,7 @@ mod evaluation;
 mod finite_differences;
 mod frozen;
 mod masks;
+mod networks;
 mod open_tapes;
 mod precisions;
 mod prediction;
