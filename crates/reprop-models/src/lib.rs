@@ -1,5 +1,7 @@
 //! Reversible networks in their published sizes: one file a network, one constructor a size.
 
+mod catalogue;
 mod rev_vit;
 
+pub use catalogue::{Changes, ImageShape, Model};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

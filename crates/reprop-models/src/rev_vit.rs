@@ -52,12 +52,16 @@ pub struct RevVitConfig {
     /// How much of the target goes to all classes alike.
     #[config(default = 0.0)]
     pub label_smoothing: f64,
+    /// Deviation of initial weights.
+    #[config(default = 0.02)]
+    pub deviation: f64,
 }
 
 impl RevVitConfig {
-    /// For 8x8 grey images of ten digits: 0.2 M parameters.
+    /// For 8x8 grey images of ten digits: 0.2 M parameters. Initial weights are wider than in large networks, as the
+    /// width is smaller: `1 / sqrt(64)`.
     pub fn digits() -> Self {
-        Self::new(8, 2, 64, 6, 4, 128).with_channels(1).with_classes(10)
+        Self::new(8, 2, 64, 6, 4, 128).with_channels(1).with_classes(10).with_deviation(0.125)
     }
 
     /// RevViT-Ti/16: 5.9 M parameters.
@@ -96,7 +100,7 @@ impl RevVitConfig {
     ///
     /// Panics if the patch does not divide the image, or the heads the width: [`Self::check`] tells beforehand.
     pub fn init(&self, seed: u64, device: &Device) -> RevVit {
-        let mut initial = Initial::new(seed, device);
+        let mut initial = Initial::new(seed, device).with_deviation(self.deviation);
         let stem = self.patches().init(&mut initial);
         let blocks = (0..self.depth)
             .map(|index| {

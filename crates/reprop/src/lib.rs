@@ -1,5 +1,9 @@
 //! Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
-#![doc = ""]
+//!
+//! A [`Network`] is a stem, reversible blocks with ordinary transitions between stages, and a head. A block is a
+//! [`Couple`]: two sub-blocks, F and G, each a [`Residual`] with an explicit derivative or a plain Burn module behind
+//! [`Autodiff`]. [`Network::step`] gives loss, output and gradients of one batch; its [`Pass`] says what is random,
+//! exact and counted; its [`Strategy`] says how the backward pass gets its activations.
 
 mod arithmetic;
 mod autodiff;
@@ -21,6 +25,7 @@ mod saved;
 mod side;
 mod strategy;
 mod streams;
+mod trace;
 
 pub use arithmetic::{Arithmetic, RangeWatch};
 pub use autodiff::{
@@ -43,3 +48,9 @@ pub use saved::{AnySaved, Saved};
 pub use side::{HiddenKeys, Side};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use streams::Streams;
+pub use trace::{Activity, Span, Trace};
+
+/// Keeps the README's example compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{Arithmetic, Key, Meter, Precision, Side};
+use crate::{Activity, Arithmetic, Key, Meter, Precision, Side, Trace};
 
 /// The settings of one forward and of the backward that belongs to it.
 ///
@@ -25,6 +25,7 @@ pub struct Pass {
     loss_weight: f64,
     side: Side,
     meter: Meter,
+    trace: Option<Trace>,
 }
 
 impl Pass {
@@ -40,6 +41,7 @@ impl Pass {
             loss_weight: 1.0,
             side: Side::new(),
             meter: Meter::new(),
+            trace: None,
         }
     }
 
@@ -81,6 +83,19 @@ impl Pass {
     /// The meter that counts this pass's activations.
     pub fn meter(self, meter: Meter) -> Self {
         Self { meter, ..self }
+    }
+
+    /// The trace that this pass is noted in.
+    pub fn trace(self, trace: &Trace) -> Self {
+        Self { trace: Some(trace.clone()), ..self }
+    }
+
+    /// Runs `work`, noted in the trace if there is one.
+    pub(crate) fn note<T>(&self, activity: Activity, place: usize, work: impl FnOnce() -> T) -> T {
+        match &self.trace {
+            Some(trace) => trace.note(activity, place, work),
+            None => work(),
+        }
     }
 
     /// The context of the block in place `block`.

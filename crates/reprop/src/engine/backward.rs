@@ -1,7 +1,7 @@
 //! The backward pass: a fold of `join(grads, recover)` from the last piece to the first.
 
 use crate::network::Output;
-use crate::{AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
+use crate::{Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
 
 use super::{FIRST_PIECE, STEM, Scratch};
 
@@ -68,12 +68,17 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
 
         let (saved, held) = head.into_parts();
         let head = network.head();
-        let context = pass.context(FIRST_PIECE + pieces.len());
+        let place = FIRST_PIECE + pieces.len();
+        let context = pass.context(place);
         let front = Front { ready: Vec::new(), rest: pieces, output: top };
         let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
         let (dx, mut front) = both(
             overlap,
-            || head.vjp(saved, pass.weight_of_loss(), &context, gradients),
+            || {
+                pass.note(Activity::Grads, place, || {
+                    head.vjp(saved, pass.weight_of_loss(), &context, gradients)
+                })
+            },
             || front.recover(overlap, &pass),
         );
         drop((held, scratch));
@@ -95,7 +100,7 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
 
         let (dx, _held) = dx.into_parts();
         let (stem, _held) = stem.into_parts();
-        network.stem().vjp(stem, dx, &pass.context(STEM), gradients);
+        pass.note(Activity::Grads, STEM, || network.stem().vjp(stem, dx, &pass.context(STEM), gradients));
         (loss, output)
     }
 }
@@ -144,7 +149,9 @@ impl<const D: usize> Front<'_, D> {
                 )
             };
             let (output, held) = output.into_parts();
-            let (input, saved) = block.recover(output, &pass.context(FIRST_PIECE + index));
+            let place = FIRST_PIECE + index;
+            let (input, saved) =
+                pass.note(Activity::Recover, place, || block.recover(output, &pass.context(place)));
             drop(held);
             self.ready.push(Ready { piece, index, saved: meter.keep(Holder::Blocks, saved), scratch });
             // Nobody recovers anything from the inputs of the first piece, nor from those of a piece above one that was
@@ -171,10 +178,10 @@ fn grads<const D: usize>(
         let context = pass.context(FIRST_PIECE + index);
         let (dy, held_dy) = dy.into_parts();
         let (saved, held) = saved.into_parts();
-        let dx = match piece {
+        let dx = pass.note(Activity::Grads, FIRST_PIECE + index, || match piece {
             Piece::Block(block) => block.grads(saved, dy, &context, gradients),
             Piece::Transition(transition) => transition.vjp(saved, dy, &context, gradients),
-        };
+        });
         used.extend(overlap.then_some(held));
         drop(held_dy);
         meter.keep(Holder::StreamGradients, dx)

@@ -3,7 +3,7 @@
 use crate::arithmetic::RangeWatch;
 use crate::network::is_trainable;
 use crate::strategy::Plan;
-use crate::{Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
+use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
 
 use super::backward::{Recorded, Tape};
 use super::{FIRST_PIECE, STEM, Scratch, plan};
@@ -68,7 +68,8 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     network.stem().check(&input)?;
 
     let meter = pass.metering().clone();
-    let (streams, stem) = network.stem().forward_saving(input, &pass.context(STEM));
+    let (streams, stem) =
+        pass.note(Activity::Forward, STEM, || network.stem().forward_saving(input, &pass.context(STEM)));
     let stem = meter.keep(Holder::Ends, stem);
     let streams = enter(streams, &pass);
     let batch = streams.dims()[0];
@@ -93,7 +94,9 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     } else {
         (Some(held), None)
     };
-    let (loss, output, head) = network.head().loss_saving(streams, target, &context);
+    let (loss, output, head) = pass.note(Activity::Forward, FIRST_PIECE + pieces.len(), || {
+        network.head().loss_saving(streams, target, &context)
+    });
     drop(held);
     let head = meter.keep(Holder::Ends, head);
 
@@ -126,7 +129,7 @@ fn record_piece<'n, const D: usize>(
     } else {
         (Some(held), None)
     };
-    let (next, saved) = match piece {
+    let (next, saved) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
         Piece::Block(block) if keeps => {
             let (next, saved) = block.forward_saving(streams, &context);
             (next, Some(meter.keep(Holder::Blocks, saved)))
@@ -136,7 +139,7 @@ fn record_piece<'n, const D: usize>(
             let (next, saved) = transition.forward_saving(streams, &context);
             (enter(next, pass), Some(meter.keep(Holder::Transitions, saved)))
         }
-    };
+    });
     drop(held);
     (meter.keep(Holder::Streams, next), Recorded { piece, index, saved, input, scratch })
 }

@@ -33,6 +33,7 @@ const ATTEMPTS: u64 = 16;
 #[derive(Debug)]
 pub struct Initial {
     seed: u64,
+    deviation: f64,
     made: u64,
     device: Device,
 }
@@ -40,20 +41,26 @@ pub struct Initial {
 impl Initial {
     /// Parameters on `device` from `seed`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { seed, made: 0, device: device.clone() }
+        Self { seed, deviation: DEVIATION, made: 0, device: device.clone() }
     }
 
-    /// A parameter of normal values with deviation 0.02, cut off at two deviations. Its memory is taken when it is
+    /// Weights with another deviation than 0.02.
+    pub fn with_deviation(self, deviation: f64) -> Self {
+        Self { deviation, ..self }
+    }
+
+    /// A parameter of normal values, cut off at two deviations. Its memory is taken when it is
     /// first used.
     pub fn truncated_normal<const D: usize>(&mut self, shape: [usize; D]) -> Param<Tensor<D>> {
         let key = Key { seed: self.seed, step: 0, call: 0, block: self.made, site: u64::MAX };
         self.made += 1;
+        let deviation = self.deviation;
         let init = move |device: &Device, require_grad: bool| {
             let attempts: Vec<[Permutation; 2]> = (0..ATTEMPTS)
                 .map(|attempt| [0, 1].map(|which| Key { call: 2 * attempt + which, ..key }.permutation()))
                 .collect();
             let elements: usize = shape.iter().product();
-            let values = filled(elements, |index| normal(&attempts, index as u32));
+            let values = filled(elements, |index| (deviation * normal(&attempts, index as u32)) as f32);
             Tensor::from_data(TensorData::new(values, shape), device).set_require_grad(require_grad)
         };
         Param::uninitialized(ParamId::new(), init, self.device.clone(), true, shape.into())
@@ -105,8 +112,8 @@ fn filled(elements: usize, value: impl Fn(usize) -> f32 + Sync) -> Vec<f32> {
     values
 }
 
-/// The value of element `index` by Box and Muller's transform; while it is too far out, the next attempt's.
-fn normal(attempts: &[[Permutation; 2]], index: u32) -> f32 {
+/// The value of element `index`, in deviations, by Box and Muller's transform; while it is too far out, the next attempt's.
+fn normal(attempts: &[[Permutation; 2]], index: u32) -> f64 {
     attempts
         .iter()
         .map(|[radius, angle]| {
@@ -114,7 +121,7 @@ fn normal(attempts: &[[Permutation; 2]], index: u32) -> f32 {
             radius * (TAU * f64::from(angle.uniform(index))).cos()
         })
         .find(|value| value.abs() <= CUT)
-        .map_or(0.0, |value| (DEVIATION * value) as f32)
+        .unwrap_or(0.0)
 }
 
 #[cfg(test)]

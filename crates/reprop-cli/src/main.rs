@@ -1,0 +1,54 @@
+//! `reprop`: trains, benchmarks and verifies reversible networks, and plans snapshots of long chains.
+
+mod bench;
+mod bytes;
+mod device;
+mod failure;
+mod images;
+mod memory;
+mod models;
+mod options;
+mod safetensors_file;
+mod schedule;
+mod trace_file;
+mod train;
+mod verify;
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::failure::Failure;
+use crate::options::{Command, Global, Options};
+
+/// Counts every byte the program holds, so that peaks are measured and not estimated.
+#[global_allocator]
+static ALLOCATOR: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
+
+fn main() -> ExitCode {
+    // Wrong usage ends here, with clap's message and exit code 2.
+    let Options { global, command } = Options::parse();
+    match panic::catch_unwind(|| run(&global, command)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            failure.print();
+            failure.exit_code()
+        }
+        Err(_) => {
+            eprintln!("error: this is a defect of reprop; the message above tells where");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(global: &Global, command: Command) -> Result<(), Failure> {
+    device::use_threads(global.threads)?;
+    match command {
+        Command::Train(options) => train::run(global, options),
+        Command::Bench(options) => bench::run(global, &options),
+        Command::Verify(options) => verify::run(global, &options),
+        Command::Schedule(options) => schedule::run(global, &options),
+        Command::Models(options) => models::run(global, &options),
+    }
+}

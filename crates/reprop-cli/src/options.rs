@@ -1,0 +1,271 @@
+//! What the command line says.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use reprop::{Arithmetic, Precision, Strategy};
+use reprop_models::{Changes, Model};
+
+use crate::bytes::parse_bytes;
+use crate::failure::Failure;
+use crate::schedule::ScheduleOptions;
+
+/// Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
+#[derive(Debug, Parser)]
+#[command(name = "reprop", version)]
+pub struct Options {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Threads to compute with; all cores by default. No result depends on it.
+    #[arg(long, global = true, value_name = "N", value_parser = positive)]
+    pub threads: Option<usize>,
+    /// The device to compute on: cpu, or what the program was built with (cuda, wgpu).
+    #[arg(long, global = true, default_value = "cpu", value_name = "NAME")]
+    pub device: String,
+    /// Everything random follows from this number.
+    #[arg(long, global = true, default_value_t = 42, value_name = "N")]
+    pub seed: u64,
+    /// How results are printed on stdout.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train a network; with no options, a small vision transformer on the embedded digits
+    Train(TrainOptions),
+    /// Measure throughput and memory of strategies
+    Bench(BenchOptions),
+    /// Compare every strategy's gradients with stored ones and with finite differences
+    Verify(VerifyOptions),
+    /// Count, list or draw the actions of a snapshot schedule
+    Schedule(ScheduleOptions),
+    /// List every network with its size
+    Models(ModelsOptions),
+}
+
+/// Changes to a named network.
+#[derive(Args, Clone, Debug)]
+pub struct ModelChanges {
+    /// Side of the square image in pixels.
+    #[arg(long, value_name = "N")]
+    pub image: Option<usize>,
+    /// Number of classes.
+    #[arg(long, value_name = "N")]
+    pub classes: Option<usize>,
+    /// Width of the first stage.
+    #[arg(long, value_name = "N")]
+    pub width: Option<usize>,
+    /// Rate of dropout.
+    #[arg(long, value_name = "RATE")]
+    pub dropout: Option<f64>,
+    /// Rate of drop-path in the last block.
+    #[arg(long, value_name = "RATE")]
+    pub drop_path: Option<f64>,
+}
+
+impl ModelChanges {
+    /// The network `name` with these changes.
+    pub fn apply(&self, name: &str, depth: Option<usize>) -> Result<Model, Failure> {
+        let Self { image, classes, width, dropout, drop_path } = *self;
+        let changes = Changes { image, classes, depth, width, dropout, drop_path, channels: None };
+        let model = named(name)?.change(&changes);
+        model.check().map_err(|sentence| Failure::usage(format!("{name}: {sentence}")))?;
+        Ok(model)
+    }
+}
+
+/// The network of that name, or an error that lists them all.
+pub fn named(name: &str) -> Result<Model, Failure> {
+    Model::by_name(name).ok_or_else(|| {
+        let names = Model::names().collect::<Vec<_>>().join(", ");
+        Failure::usage(format!("there is no model called `{name}`")).hint(format!("choose one of {names}"))
+    })
+}
+
+/// How F and G compute, and how the streams are added to.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Numbers {
+    /// Precision of F and G; the streams stay exact.
+    #[arg(long, value_enum, default_value_t = PrecisionName::F32)]
+    pub precision: PrecisionName,
+    /// Plain floating-point streams: recomputed gradients are then close to stored ones, not equal.
+    #[arg(long)]
+    pub float_streams: bool,
+}
+
+impl Numbers {
+    pub fn arithmetic(self) -> Arithmetic {
+        if self.float_streams { Arithmetic::Float } else { Arithmetic::default() }
+    }
+
+    pub fn precision(self) -> Precision {
+        match self.precision {
+            PrecisionName::F32 => Precision::F32,
+            PrecisionName::Bf16 => Precision::Bf16,
+            PrecisionName::F16 => Precision::F16,
+        }
+    }
+}
+
+/// Precisions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionName {
+    F32,
+    Bf16,
+    F16,
+}
+
+/// Options of `train`.
+#[derive(Args, Clone, Debug)]
+pub struct TrainOptions {
+    /// The network.
+    #[arg(long, default_value = "rev-vit-digits", value_name = "NAME")]
+    pub model: String,
+    #[command(flatten)]
+    pub changes: ModelChanges,
+    /// Number of blocks.
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
+    /// The data set.
+    #[arg(long, default_value = "digits", value_name = "NAME")]
+    pub data: String,
+    /// How the backward pass gets its activations: stored, reprop, pareprop or auto.
+    #[arg(long, default_value = "pareprop", value_name = "NAME")]
+    pub strategy: String,
+    /// Bytes of activations that may live at once, such as 2GiB; for `auto`.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub budget: Option<u64>,
+    #[command(flatten)]
+    pub numbers: Numbers,
+    /// Samples a step.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = positive)]
+    pub batch: usize,
+    /// Times through the data.
+    #[arg(long, default_value_t = 40, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    pub epochs: usize,
+    /// Steps in all, instead of epochs.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub steps: Option<usize>,
+    /// The highest learning rate, reached after a twentieth of the steps.
+    #[arg(long, default_value_t = 2e-3, value_name = "RATE", value_parser = learning_rate)]
+    pub lr: f64,
+    /// Folder for record, metrics and weights; by default `run/MODEL-DATA`, replaced each time.
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in this folder, with the settings it was begun with.
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// Options of `bench`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchOptions {
+    /// Networks.
+    #[arg(long, value_delimiter = ',', default_value = "rev-vit-digits", value_name = "NAMES")]
+    pub model: Vec<String>,
+    #[command(flatten)]
+    pub changes: ModelChanges,
+    /// Batch sizes.
+    #[arg(long, value_delimiter = ',', default_value = "8", value_name = "NUMBERS", value_parser = positive)]
+    pub batch: Vec<usize>,
+    /// Numbers of blocks; the network's own by default.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", value_parser = positive)]
+    pub depth: Vec<usize>,
+    /// Strategies.
+    #[arg(long, value_delimiter = ',', default_value = "stored,reprop,pareprop", value_name = "NAMES")]
+    pub strategy: Vec<String>,
+    /// Bytes of activations that may live at once; for `auto`.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub budget: Option<u64>,
+    #[command(flatten)]
+    pub numbers: Numbers,
+    /// Steps before the clock starts.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub warmup: usize,
+    /// Timed steps.
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
+    pub steps: usize,
+    /// Write the results to this file: json, csv, md, html or svg, by its ending.
+    #[arg(long, value_name = "FILE")]
+    pub export: Option<PathBuf>,
+    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// Options of `verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyOptions {
+    /// The network.
+    #[arg(long, default_value = "rev-vit-digits", value_name = "NAME")]
+    pub model: String,
+    #[command(flatten)]
+    pub changes: ModelChanges,
+    /// Number of blocks.
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
+    #[command(flatten)]
+    pub numbers: Numbers,
+    /// Samples of the batch.
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = positive)]
+    pub batch: usize,
+    /// Write weights, batch, outputs and gradients as safetensors files into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
+}
+
+/// Options of `models`.
+#[derive(Args, Clone, Debug)]
+pub struct ModelsOptions {
+    #[command(flatten)]
+    pub changes: ModelChanges,
+    /// Number of blocks.
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
+}
+
+/// The strategy of that name.
+pub fn strategy(name: &str, budget: Option<u64>) -> Result<Strategy, Failure> {
+    match (name, budget) {
+        ("auto", Some(budget)) => Ok(Strategy::Auto { budget }),
+        ("auto", None) => Err(Failure::usage("the strategy `auto` needs a budget").hint("add --budget 2GiB")),
+        (name, _) => name.parse().map_err(|error| Failure::usage(format!("{error}"))),
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn learning_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        Ok(rate) => Err(format!("must be a finite number from 0 on, found {rate}")),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,35 @@
+//! Traces in the format that Perfetto and Chrome read.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use reprop::{Span, Trace};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::safetensors_file::write_whole;
+
+/// Writes the trace: one row a worker.
+pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
+    let spans = trace.spans();
+    let workers: BTreeSet<usize> = spans.iter().map(|span| span.worker).collect();
+    let rows = workers.into_iter().map(|worker| {
+        json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": worker, "args": {"name": format!("worker {worker}")}})
+    });
+    let events: Vec<Value> = rows.chain(spans.iter().map(event)).collect();
+    write_whole(path, json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string().as_bytes())
+}
+
+/// A complete event, in microseconds.
+fn event(span: &Span) -> Value {
+    json!({
+        "name": span.activity.name(),
+        "cat": "pass",
+        "ph": "X",
+        "pid": 0,
+        "tid": span.worker,
+        "ts": 1e6 * span.begin,
+        "dur": 1e6 * span.seconds,
+        "args": {"place": span.place},
+    })
+}

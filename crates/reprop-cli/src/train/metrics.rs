@@ -1,0 +1,55 @@
+//! `metrics.jsonl`: one line a step.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::safetensors_file::write_whole;
+
+/// What is known after a step.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Metrics {
+    pub step: usize,
+    pub epoch: usize,
+    pub loss: f32,
+    pub accuracy: f64,
+    pub samples_per_second: f64,
+    pub activation_peak_bytes: u64,
+}
+
+/// Appends to the file of a run.
+pub struct MetricsFile {
+    lines: BufWriter<File>,
+}
+
+impl MetricsFile {
+    /// Opens the file, keeping the lines of the first `steps` steps: a run that was killed has written lines that its
+    /// record does not cover, and will write them again.
+    pub fn open(run: &Path, steps: usize) -> Result<Self, Failure> {
+        let path = run.join("metrics.jsonl");
+        let kept: String = match fs::read_to_string(&path) {
+            Ok(text) => text
+                .lines()
+                .filter(|line| {
+                    serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| metrics.step < steps)
+                })
+                .flat_map(|line| [line, "\n"])
+                .collect(),
+            Err(_) => String::new(),
+        };
+        write_whole(&path, kept.as_bytes())?;
+        let file = OpenOptions::new().append(true).open(&path);
+        Ok(Self { lines: BufWriter::new(file.with_context(|| format!("cannot open {}", path.display()))?) })
+    }
+
+    /// Writes one line.
+    pub fn write(&mut self, metrics: &Metrics) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.lines, metrics)?;
+        self.lines.write_all(b"\n")?;
+        Ok(self.lines.flush()?)
+    }
+}

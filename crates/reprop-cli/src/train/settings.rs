@@ -1,0 +1,124 @@
+//! What defines a run: with the same settings it ends with the same bits.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use reprop::Strategy;
+use reprop_models::{ImageShape, Model};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::options::{self, Global, ModelChanges, Numbers, PrecisionName, TrainOptions};
+
+/// Everything that a run's result depends on, kept beside its record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    pub model: String,
+    pub image: Option<usize>,
+    pub classes: Option<usize>,
+    pub width: Option<usize>,
+    pub depth: Option<usize>,
+    pub dropout: Option<f64>,
+    pub drop_path: Option<f64>,
+    pub data: String,
+    pub strategy: String,
+    pub budget: Option<u64>,
+    pub precision: String,
+    pub float_streams: bool,
+    pub batch: usize,
+    pub steps: usize,
+    pub lr: f64,
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The settings that the command line asks for, for a data set of `samples` samples.
+    pub fn new(global: &Global, options: &TrainOptions, samples: usize) -> Self {
+        let ModelChanges { image, classes, width, dropout, drop_path } = options.changes;
+        let steps = options.steps.unwrap_or(options.epochs * samples.div_ceil(options.batch));
+        let precision = match options.numbers.precision {
+            PrecisionName::F32 => "f32",
+            PrecisionName::Bf16 => "bf16",
+            PrecisionName::F16 => "f16",
+        };
+        Self {
+            model: options.model.clone(),
+            image,
+            classes,
+            width,
+            depth: options.depth,
+            dropout,
+            drop_path,
+            data: options.data.clone(),
+            strategy: options.strategy.clone(),
+            budget: options.budget,
+            precision: precision.to_owned(),
+            float_streams: options.numbers.float_streams,
+            batch: options.batch,
+            steps,
+            lr: options.lr,
+            seed: global.seed,
+        }
+    }
+
+    /// The settings of the run in `folder`.
+    pub fn load(folder: &Path) -> Result<Self, Failure> {
+        let path = Self::path(folder);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} holds no run: cannot read {}", folder.display(), path.display()))?;
+        Ok(serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?)
+    }
+
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join("settings.json")
+    }
+
+    /// The network.
+    pub fn model(&self) -> Result<Model, Failure> {
+        let Self { image, classes, width, dropout, drop_path, .. } = *self;
+        ModelChanges { image, classes, width, dropout, drop_path }.apply(&self.model, self.depth)
+    }
+
+    pub fn strategy(&self) -> Result<Strategy, Failure> {
+        options::strategy(&self.strategy, self.budget)
+    }
+
+    pub fn numbers(&self) -> Result<Numbers, Failure> {
+        let precision = match self.precision.as_str() {
+            "f32" => PrecisionName::F32,
+            "bf16" => PrecisionName::Bf16,
+            "f16" => PrecisionName::F16,
+            other => {
+                return Err(Failure::new(format!("the run's settings name an unknown precision `{other}`")));
+            }
+        };
+        Ok(Numbers { precision, float_streams: self.float_streams })
+    }
+
+    /// An error if the network does not take this data.
+    pub fn check_data(&self, model: &Model, data: ImageShape) -> Result<(), Failure> {
+        let network = model.images();
+        if (network.channels, network.side) != (data.channels, data.side) {
+            return Err(Failure::usage(format!(
+                "{} takes images of {}x{} pixels and {} channels, but {} has {}x{} and {}",
+                self.model,
+                network.side,
+                network.side,
+                network.channels,
+                self.data,
+                data.side,
+                data.side,
+                data.channels
+            ))
+            .hint(format!("add --image {}, or choose a model for these images", data.side)));
+        }
+        if network.classes < data.classes {
+            return Err(Failure::usage(format!(
+                "{} tells {} classes apart, but {} has {}",
+                self.model, network.classes, self.data, data.classes
+            ))
+            .hint(format!("add --classes {}", data.classes)));
+        }
+        Ok(())
+    }
+}

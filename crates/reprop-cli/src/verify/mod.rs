@@ -1,0 +1,184 @@
+//! `reprop verify`: every strategy's gradients against stored ones, bit for bit, and against finite differences.
+
+mod differences;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use burn::optim::GradientsParams;
+use burn::tensor::TensorData;
+use reprop::{
+    Arithmetic, Meter, Pass, Precision, Strategy, gradient_digest, named_gradients, named_parameters,
+};
+use serde::Serialize;
+
+use crate::device;
+use crate::failure::Failure;
+use crate::images::{Batch, ImageNetwork, Task, with_network};
+use crate::options::{Format, Global, Numbers, VerifyOptions};
+use crate::safetensors_file;
+
+/// Relative difference allowed between a gradient and its central difference. The loss is a 32-bit float of about
+/// `2^-24` relative error, and the step is chosen so that it changes by about a hundredth: what is left is the cubic
+/// term of the loss along the gradient.
+const DIFFERENCE_TOLERANCE: f64 = 0.005;
+
+#[derive(Serialize)]
+struct Verdict {
+    model: String,
+    parameters: usize,
+    loss: f32,
+    gradient_digest: String,
+    strategies: Vec<StrategyVerdict>,
+    /// The worst relative difference to a central difference, over all parameters.
+    worst_difference: f64,
+    worst_parameter: String,
+    passed: bool,
+}
+
+#[derive(Serialize)]
+struct StrategyVerdict {
+    strategy: String,
+    gradient_digest: String,
+    /// Parameters whose gradients differ from stored ones in any bit.
+    differing: Vec<String>,
+}
+
+/// Verifies, prints the verdict, and fails if there is any difference.
+pub fn run(global: &Global, options: &VerifyOptions) -> Result<(), Failure> {
+    let device = device::by_name(&global.device)?;
+    let model = options.changes.apply(&options.model, options.depth)?;
+    let verification = Verification {
+        name: options.model.clone(),
+        batch: Batch::noise(options.batch, model.images(), global.seed, &device),
+        numbers: options.numbers,
+        seed: global.seed,
+        dump: options.dump.as_deref(),
+    };
+    let verdict = with_network(&model, global.seed, &device, verification)?;
+    match global.format {
+        Format::Json => println!("{}", serde_json::to_string_pretty(&verdict)?),
+        Format::Text => print(&verdict),
+    }
+    if verdict.passed {
+        return Ok(());
+    }
+    let differing: usize = verdict.strategies.iter().map(|strategy| strategy.differing.len()).sum();
+    Err(Failure::new(format!(
+        "{differing} gradients differ from stored ones; the worst difference to finite differences is {:.2e} in {}",
+        verdict.worst_difference, verdict.worst_parameter
+    )))
+}
+
+struct Verification<'o> {
+    name: String,
+    batch: Batch,
+    numbers: Numbers,
+    seed: u64,
+    dump: Option<&'o Path>,
+}
+
+impl Verification<'_> {
+    fn pass(&self) -> Pass {
+        Pass::training(self.seed)
+            .arithmetic(self.numbers.arithmetic())
+            .precision(self.numbers.precision())
+            .meter(Meter::new())
+    }
+
+    fn step<const D: usize, N: ImageNetwork<D>>(
+        &self,
+        network: &N,
+        pass: Pass,
+        strategy: Strategy,
+    ) -> Result<reprop::Step<burn::tensor::Tensor<2>>, Failure> {
+        let Batch { images, labels } = self.batch.clone();
+        Ok(network.step(images, labels, pass, strategy)?)
+    }
+
+    fn dump<const D: usize, N: ImageNetwork<D>>(
+        &self,
+        folder: &Path,
+        network: &N,
+        logits: TensorData,
+        loss: f32,
+        gradients: &GradientsParams,
+    ) -> Result<(), Failure> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let named = |name: &str, data| (name.to_owned(), data);
+        let file = |name: &str| folder.join(format!("{name}.safetensors"));
+        safetensors_file::write(&file("weights"), &named_parameters(network))?;
+        safetensors_file::write(&file("gradients"), &named_gradients(network, gradients))?;
+        let Batch { images, labels } = self.batch.clone();
+        safetensors_file::write(
+            &file("batch"),
+            &[named("input", images.into_data()), named("labels", labels.into_data())],
+        )?;
+        let loss = TensorData::new(vec![loss], [1]);
+        safetensors_file::write(&file("outputs"), &[named("logits", logits), named("loss", loss)])
+    }
+}
+
+impl Task for Verification<'_> {
+    type Output = Result<Verdict, Failure>;
+
+    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+        let stored = self.step(&network, self.pass(), Strategy::Stored)?;
+        let expected = named_gradients(&network, &stored.gradients);
+        let strategies = [Strategy::Reprop, Strategy::PaReprop]
+            .into_iter()
+            .map(|strategy| {
+                let found = self.step(&network, self.pass(), strategy)?.gradients;
+                let differing = named_gradients(&network, &found)
+                    .into_iter()
+                    .zip(&expected)
+                    .filter(|(found, expected)| found != *expected)
+                    .map(|(found, _)| found.0)
+                    .collect();
+                Ok(StrategyVerdict {
+                    strategy: strategy.to_string(),
+                    gradient_digest: gradient_digest(&network, &found),
+                    differing,
+                })
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
+        if let Some(folder) = self.dump {
+            self.dump(folder, &network, stored.output.into_data(), stored.loss, &stored.gradients)?;
+        }
+
+        // Rounding to the grid makes the loss a staircase, so differences are taken in floating point.
+        let float = || self.pass().arithmetic(Arithmetic::Float).precision(Precision::F32);
+        let gradients = self.step(&network, float(), Strategy::Stored)?.gradients;
+        let (worst_parameter, worst_difference) =
+            differences::worst(&network, &self.batch, &gradients, float)?;
+        let equal = strategies.iter().all(|strategy| strategy.differing.is_empty());
+        Ok(Verdict {
+            model: self.name,
+            parameters: network.num_params(),
+            loss: stored.loss,
+            gradient_digest: gradient_digest(&network, &stored.gradients),
+            passed: (equal || self.numbers.float_streams) && worst_difference <= DIFFERENCE_TOLERANCE,
+            strategies,
+            worst_difference,
+            worst_parameter,
+        })
+    }
+}
+
+fn print(verdict: &Verdict) {
+    println!("{}: {} parameters, loss {}", verdict.model, verdict.parameters, verdict.loss);
+    println!("stored    {}", verdict.gradient_digest);
+    for StrategyVerdict { strategy, gradient_digest, differing } in &verdict.strategies {
+        let verdict = match differing.as_slice() {
+            [] => "equal bit for bit".to_owned(),
+            names => format!("{} gradients differ, first {}", names.len(), names[0]),
+        };
+        println!("{strategy:<9} {gradient_digest}  {verdict}");
+    }
+    println!(
+        "finite differences: worst {:.2e} in {} (at most {DIFFERENCE_TOLERANCE})",
+        verdict.worst_difference, verdict.worst_parameter
+    );
+    println!("{}", if verdict.passed { "verified" } else { "NOT verified" });
+}

@@ -1,0 +1,74 @@
+//! Wrong usage gets a sentence with the numbers in it, a way out, and exit code 2; never a panic.
+
+mod common;
+
+use common::{run, stdout};
+
+#[test]
+fn wrong_usage_is_told_with_its_numbers() {
+    for (arguments, parts) in [
+        (vec!["bench", "--model", "nope"], vec!["`nope`", "hint: choose one of", "rev-vit-s"]),
+        (vec!["bench", "--strategy", "nope"], vec!["`nope`", "pareprop"]),
+        (vec!["bench", "--strategy", "auto"], vec!["budget", "hint: add --budget"]),
+        (vec!["bench", "--depth", "0"], vec!["at least 1"]),
+        (vec!["bench", "--export", "out.xls"], vec!["out.xls", ".csv"]),
+        (vec!["bench", "--device", "cuda"], vec!["cuda", "--features cuda"]),
+        (vec!["bench", "--device", "abacus"], vec!["abacus", "hint: choose one of cpu"]),
+        (vec!["train", "--data", "nope"], vec!["`nope`", "digits"]),
+        (vec!["train", "--image", "9"], vec!["2 pixels", "image of 9"]),
+        (vec!["train", "--image", "16"], vec!["16x16", "8x8", "--image 8"]),
+        (vec!["train", "--classes", "3"], vec!["3 classes", "10"]),
+        (vec!["train", "--batch", "0"], vec!["at least 1"]),
+        (vec!["train", "--lr", "nan"], vec!["NaN"]),
+        (vec!["train", "--dropout", "1.5"], vec!["1.5", "[0, 1)"]),
+        (vec!["train", "--budget", "lots"], vec!["2GiB"]),
+        (vec!["verify", "--width", "30"], vec!["4 heads", "30"]),
+        (vec!["models", "--classes", "0"], vec!["classes", "at least 1"]),
+        (vec!["--threads", "0", "models"], vec!["at least 1"]),
+        (vec!["dance"], vec!["dance"]),
+    ] {
+        let output = run(&arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(parts.iter().all(|part| errors.contains(part)), "{arguments:?}: {errors}");
+        assert!(output.stdout.is_empty() && !errors.contains("panicked"), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn models_lists_published_sizes() {
+    let models: serde_json::Value =
+        serde_json::from_str(&stdout(&["models", "--format", "json"])).expect("models writes JSON");
+    let small = models.as_array().and_then(|models| models.iter().find(|model| model["name"] == "rev-vit-s"));
+    let small = small.expect("rev-vit-s is there");
+    assert_eq!(small["parameters"], 22_434_664);
+    assert!(small["gmac"].as_f64().is_some_and(|gmac| (gmac - 4.6).abs() < 0.1));
+}
+
+#[test]
+fn verify_finds_no_difference_and_dumps_what_it_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump = folder.path().join("dump");
+    let text = stdout(&[
+        "verify",
+        "--depth",
+        "3",
+        "--dropout",
+        "0.1",
+        "--drop-path",
+        "0.1",
+        "--dump",
+        dump.to_str().expect("plain"),
+    ]);
+    assert!(text.ends_with("verified\n") && !text.contains("NOT"), "{text}");
+    for (file, name) in [
+        ("weights", "blocks.2.attention.qkv.weight"),
+        ("gradients", "blocks.2.mlp.expand.bias"),
+        ("batch", "labels"),
+        ("outputs", "logits"),
+    ] {
+        let bytes = std::fs::read(dump.join(format!("{file}.safetensors"))).expect("the file is there");
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("a safetensors file");
+        assert!(tensors.names().contains(&name), "{file}: {:?}", tensors.names());
+    }
+}

@@ -1,0 +1,34 @@
+//! Data sets, and batches whose order depends on a key alone.
+//!
+//! Nothing here keeps a generator: the order of an epoch and the shift of an image are functions of the run's seed,
+//! the epoch and the image, so a run that is resumed sees what the uninterrupted run would have seen.
+//!
+//! ```
+//! use reprop_data::{Batches, digits};
+//!
+//! let train = digits().train;
+//! for batch in Batches::new(train.len(), 64, 42, 0)? {
+//!     let (pixels, labels) = train.gather(&batch);
+//!     assert_eq!(pixels.len(), labels.len() * 8 * 8);
+//! }
+//! # Ok::<(), reprop_data::Error>(())
+//! ```
+//!
+//! # Sources
+//!
+//! [`digits`]: *Optical Recognition of Handwritten Digits*, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository,
+//! 1998, [doi:10.24432/C50P49](https://doi.org/10.24432/C50P49), licence
+//! [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
+
+mod batches;
+mod digits;
+mod error;
+mod images;
+mod random;
+mod shift;
+
+pub use batches::{Batches, order};
+pub use digits::digits;
+pub use error::{Error, Result};
+pub use images::{Images, Split};
+pub use shift::shift;

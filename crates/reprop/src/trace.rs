@@ -1,0 +1,86 @@
+//! A trace of what ran when, and beside what.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// What a worker was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// A piece's forward.
+    Forward,
+    /// A block's inputs and saved tensors from its outputs.
+    Recover,
+    /// A piece's gradients.
+    Grads,
+}
+
+impl Activity {
+    /// A name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Recover => "recover",
+            Self::Grads => "grads",
+        }
+    }
+}
+
+/// One thing that ran.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// What it was.
+    pub activity: Activity,
+    /// The place in the network: 0 the stem, then the pieces, then the head.
+    pub place: usize,
+    /// The thread of the pool it began on.
+    pub worker: usize,
+    /// Seconds since the trace began.
+    pub begin: f64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Collects spans of the passes it is given to. Clones share one collection.
+///
+/// ```
+/// use reprop::{Pass, Trace};
+///
+/// let trace = Trace::new();
+/// let pass = Pass::training(42).trace(&trace);
+/// // ... network.step(images, labels, pass, Strategy::PaReprop) ...
+/// assert!(trace.spans().is_empty());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Trace {
+    origin: Instant,
+    spans: Arc<Mutex<Vec<Span>>>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { origin: Instant::now(), spans: Arc::default() }
+    }
+}
+
+impl Trace {
+    /// An empty trace, whose clock starts now.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was collected, in the order in which it ended.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `work` and notes when and where.
+    pub(crate) fn note<T>(&self, activity: Activity, place: usize, work: impl FnOnce() -> T) -> T {
+        let begin = self.origin.elapsed().as_secs_f64();
+        let worker = rayon::current_thread_index().unwrap_or(0);
+        let result = work();
+        let seconds = self.origin.elapsed().as_secs_f64() - begin;
+        let span = Span { activity, place, worker, begin, seconds };
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
+        result
+    }
+}
