@@ -112,8 +112,7 @@ fn filled(elements: usize, value: impl Fn(usize) -> f32 + Sync) -> Vec<f32> {
     values
 }
 
-/// The value of element `index`, in deviations, by Box and Muller's transform; while it is too far out, the next
-/// attempt's.
+/// The value of element `index`, in deviations, by Box and Muller's transform; while it is too far out, the next attempt's.
 fn normal(attempts: &[[Permutation; 2]], index: u32) -> f64 {
     attempts
         .iter()
