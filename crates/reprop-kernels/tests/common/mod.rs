@@ -1,0 +1,90 @@
+//! Reference arithmetic in `f64` and helpers shared by the tests.
+#![allow(dead_code, missing_docs)]
+
+use reprop_kernels::{Isa, Workspace};
+
+/// A small deterministic generator: uniform in `-1..1`.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        (z >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    pub fn vec(&mut self, len: usize) -> Vec<f32> {
+        (0..len).map(|_| self.next()).collect()
+    }
+}
+
+pub fn f64s(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// `m x k` times `k x n`, row-major.
+pub fn matmul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    for i in 0..m {
+        for p in 0..k {
+            for j in 0..n {
+                c[i * n + j] += a[i * k + p] * b[p * n + j];
+            }
+        }
+    }
+    c
+}
+
+pub fn transpose<T: Copy>(a: &[T], rows: usize, cols: usize) -> Vec<T> {
+    (0..cols).flat_map(|j| (0..rows).map(move |i| a[i * cols + j])).collect()
+}
+
+/// Largest difference, relative to the largest reference value (or to one, if all are smaller than it).
+pub fn error(got: &[f32], want: &[f64]) -> f64 {
+    assert_eq!(got.len(), want.len());
+    let scale = want.iter().fold(1.0f64, |m, w| m.max(w.abs()));
+    got.iter().zip(want).fold(0.0f64, |m, (g, w)| {
+        let e = (f64::from(*g) - w).abs() / scale;
+        if e.is_nan() { f64::INFINITY } else { m.max(e) }
+    })
+}
+
+#[track_caller]
+pub fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
+    let e = error(got, want);
+    assert!(e <= tolerance, "{what}: error {e:.3e} above {tolerance:.1e}");
+}
+
+#[track_caller]
+pub fn assert_same_bits(what: &str, a: &[f32], b: &[f32]) {
+    assert_eq!(a.len(), b.len());
+    let differ = a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits());
+    assert!(differ.is_none(), "{what}: bits differ at {differ:?}");
+}
+
+/// Runs `f` with `threads` threads.
+pub fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// A workspace for every instruction set of this CPU.
+pub fn workspaces() -> Vec<Workspace> {
+    Isa::available().into_iter().map(Workspace::new).collect()
+}
+
+/// `f` must give the same bits on 1, 2, 3, 4 and 8 threads.
+#[track_caller]
+pub fn assert_thread_invariant(what: &str, f: impl Fn(&Workspace) -> Vec<Vec<f32>> + Sync) {
+    for ws in workspaces() {
+        let one = on_threads(1, || f(&ws));
+        for threads in [2, 3, 4, 8] {
+            let many = on_threads(threads, || f(&ws));
+            for (a, b) in one.iter().zip(&many) {
+                assert_same_bits(&format!("{what}, {threads} threads, {}", ws.isa().name()), a, b);
+            }
+        }
+    }
+}
