@@ -9,10 +9,18 @@
 //!   arrays; the choice is a value, [`Isa`].
 
 pub mod gemm;
+pub mod attention;
+pub mod gelu;
+pub mod grid;
+pub mod layer_norm;
 pub mod linear;
+pub mod mlp;
+mod math;
+pub mod output;
 mod rows;
 mod share;
 mod simd;
+mod sweep;
 mod workspace;
 
 pub use simd::Isa;

@@ -30,8 +30,8 @@ pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, bias: Option<&[f32]
     let rows = y.len().checked_div(n).unwrap_or(0);
     let c = Target::new(y, rows, n, n);
     let init = bias.map_or(Init::Zero, Init::Bias);
-    // Rows a multiple of 2 KiB apart fall into one or two sets of the first-level cache and push each other out.
-    if k.is_multiple_of(512) && rows > 1 {
+    // Rows a multiple of 4 KiB apart fall into the same set of a first-level cache and push each other out.
+    if k > 0 && k.is_multiple_of(1024) && rows > 1 {
         let padded = k + 16;
         let mut copy = ws.take(rows * padded);
         for (to, from) in copy.chunks_exact_mut(padded).zip(x.chunks_exact(k)) {

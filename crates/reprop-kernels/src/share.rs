@@ -33,6 +33,10 @@ impl<'a> Shared<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr.add(range.start), range.end - range.start) }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The address of element `index`, or the end.
     pub(crate) fn at(&self, index: usize) -> *mut f32 {
         assert!(index <= self.len, "element {index} of {} floats", self.len);

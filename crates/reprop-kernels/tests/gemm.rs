@@ -11,7 +11,7 @@ use reprop_kernels::linear;
 const TOLERANCE: f64 = 2e-6;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(common::cases(48))]
 
     #[test]
     fn product_equals_f64_for_any_shape_stride_and_offset(
@@ -80,7 +80,7 @@ fn large_products_cross_every_block_border() {
             Product { a: Mat::new(&a, m, k), b: Mat::new(&b, k, n), c: &mut c, accumulate: false, column_sums: None };
         gemm(&ws, product);
         assert_close("product", &c, &want, TOLERANCE);
-        // Rows 512 floats apart take the padded path; rows of a packed product are the same bits as the general one.
+        // Rows of a packed product are the same bits as the general one.
         let packed = PackedWeight::new(ws.isa(), &b, k, n);
         let mut y = vec![0.0; m * n];
         linear::forward(&ws, &packed.forward, None, &a, &mut y, m);

@@ -46,10 +46,4 @@ impl<'a> Mat<'a> {
             col_stride: self.row_stride,
         }
     }
-
-    /// Rows `from..from + count`.
-    pub(crate) fn row_range(self, from: usize, count: usize) -> Self {
-        let start = (from * self.row_stride).min(self.data.len());
-        Self::strided(&self.data[start..], count, self.cols, self.row_stride, self.col_stride)
-    }
 }

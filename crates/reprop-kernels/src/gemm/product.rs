@@ -62,9 +62,10 @@ pub(crate) fn run_all<const N: usize>(ws: &Workspace, products: [Product; N]) {
     });
     let mut tasks = Vec::new();
     for (a, b, c, accumulate, sums) in &products {
-        let (rows, columns) = (side(a.rows), side(b.cols));
-        for i in blocks(a.rows, rows) {
-            for j in blocks(b.cols, columns) {
+        // Without rows there is no product, but there may be column sums: one empty row of tasks.
+        let none = (a.rows == 0).then_some(0..0);
+        for i in none.into_iter().chain(blocks(a.rows, side(a.rows))) {
+            for j in blocks(b.cols, side(b.cols)) {
                 // The first row of tasks covers every column once; it takes the sums.
                 let sums = sums.as_ref().filter(|_| i.start == 0);
                 tasks.push(Part { a: *a, b: *b, c, accumulate: *accumulate, sums, rows: i.clone(), columns: j });

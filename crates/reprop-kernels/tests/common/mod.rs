@@ -88,3 +88,67 @@ pub fn assert_thread_invariant(what: &str, f: impl Fn(&Workspace) -> Vec<Vec<f32
         }
     }
 }
+
+/// `erf` by its series of positive terms, exact to rounding for the arguments of tests.
+pub fn erf(x: f64) -> f64 {
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut term, mut sum, mut n) = (x, x, 0.0);
+    while term.abs() > 1e-18 * sum.abs() {
+        n += 1.0;
+        term *= 2.0 * x * x / (2.0 * n + 1.0);
+        sum += term;
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt() * (-x * x).exp()
+}
+
+pub fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + erf(x / 2f64.sqrt()))
+}
+
+pub fn layer_norm(x: &[f64], scale: &[f64], bias: &[f64], eps: f64) -> Vec<f64> {
+    let width = scale.len();
+    x.chunks(width)
+        .flat_map(|x| {
+            let mean = x.iter().sum::<f64>() / width as f64;
+            let var = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
+            let r = 1.0 / (var + eps).sqrt();
+            (0..width).map(move |i| (x[i] - mean) * r * scale[i] + bias[i])
+        })
+        .collect()
+}
+
+pub fn linear(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
+    let n = b.len();
+    let k = w.len() / n;
+    let rows = x.len() / k;
+    let mut y = matmul(x, w, rows, k, n);
+    y.iter_mut().enumerate().for_each(|(i, y)| *y += b[i % n]);
+    y
+}
+
+/// Gradient of `f` by central differences in `f64`: exact to about `1e-9` for smooth `f`.
+pub fn gradient(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    const STEP: f64 = 1e-5;
+    let mut x = at.to_vec();
+    (0..x.len())
+        .map(|i| {
+            x[i] = at[i] + STEP;
+            let up = f(&x);
+            x[i] = at[i] - STEP;
+            let down = f(&x);
+            x[i] = at[i];
+            (up - down) / (2.0 * STEP)
+        })
+        .collect()
+}
+
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Property tests run this many cases and write nothing beside the sources.
+pub fn cases(count: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config { cases: count, failure_persistence: None, ..Default::default() }
+}

@@ -1,0 +1,11 @@
+//! Multi-head attention.
+//!
+//! `S = scale Q Kᵀ + bias`, `P = softmax(S)` by rows, `O = P V`, for each sample and head. Derivatives:
+//! `dV = Pᵀ dO`, `dP = dO Vᵀ`, `dS = P ∘ (dP - rowsum(P ∘ dP))`, `dQ = scale dS K`, `dK = scale dSᵀ Q`, `dbias = Σ_samples dS`.
+
+mod block;
+mod heads;
+mod softmax;
+
+pub use block::{Attention, AttentionGrads, AttentionSaved, AttentionShape};
+pub use heads::{Keep, Masks};
