@@ -10,6 +10,8 @@
 
 pub mod gemm;
 pub mod attention;
+pub mod cross_entropy;
+pub mod embedding;
 pub mod gelu;
 pub mod grid;
 pub mod layer_norm;
