@@ -27,7 +27,10 @@ pub fn cross_entropy(
     ws: &Workspace,
 ) -> f32 {
     let rows = labels.len();
-    assert!(logits.len() == rows * classes && dlogits.len() == rows * classes, "logits must be {rows} x {classes}");
+    assert!(
+        logits.len() == rows * classes && dlogits.len() == rows * classes,
+        "logits must be {rows} x {classes}"
+    );
     let bad = labels.iter().find(|&&label| label != IGNORE && label as usize >= classes);
     assert!(bad.is_none(), "label {bad:?} of {classes} classes");
     let counted = labels.iter().filter(|&&label| label != IGNORE).count();

@@ -34,7 +34,9 @@ pub enum Direction {
 
 /// A stream left its grid's range: the sum is not exact, so it cannot be inverted.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("stream value {value} at element {index} is outside the exact range ±{limit} of a grid with {bits} fraction bits")]
+#[error(
+    "stream value {value} at element {index} is outside the exact range ±{limit} of a grid with {bits} fraction bits"
+)]
 pub struct GridOverflow {
     /// The first such value.
     pub value: f32,

@@ -65,7 +65,8 @@ impl LayerNorm<'_> {
         for_chunks(rows, |i, r| {
             let span = r.start * width..r.end * width;
             // SAFETY: chunks do not overlap.
-            let (dx, sums) = unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
+            let (dx, sums) =
+                unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
             let stats = &stats[2 * r.start..2 * r.end];
             back(ws.isa(), *self, &x[span.clone()], stats, &dy[span.clone()], dx, base.part(span), sums);
         });

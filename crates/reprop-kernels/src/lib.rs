@@ -8,16 +8,17 @@
 //! - **Any CPU.** Kernels are written once over a vector trait and compiled for AVX-512, AVX2 with FMA, NEON and plain
 //!   arrays; the choice is a value, [`Isa`].
 
-pub mod gemm;
 pub mod attention;
+pub mod conv;
 pub mod cross_entropy;
 pub mod embedding;
 pub mod gelu;
+pub mod gemm;
 pub mod grid;
 pub mod layer_norm;
 pub mod linear;
-pub mod mlp;
 mod math;
+pub mod mlp;
 pub mod output;
 mod rows;
 mod share;

@@ -2,7 +2,7 @@
 //!
 //! `dX = dY Wᵀ`, `dW = Xᵀ dY`, `db = Σ_rows dY`.
 
-use crate::gemm::{Init, Mat, PackedMatrix, PackedWeight, Product, Target, gemm, multiply_packed};
+use crate::gemm::{Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, gemm, multiply};
 use crate::rows::for_chunks;
 use crate::share::Shared;
 use crate::workspace::Workspace;
@@ -11,7 +11,14 @@ use crate::workspace::Workspace;
 ///
 /// # Panics
 /// If a length does not fit `rows` and the weight's shape, or the weight is packed for another instruction set.
-pub fn forward(ws: &Workspace, w: &PackedMatrix, bias: Option<&[f32]>, x: &[f32], y: &mut [f32], rows: usize) {
+pub fn forward(
+    ws: &Workspace,
+    w: &PackedMatrix,
+    bias: Option<&[f32]>,
+    x: &[f32],
+    y: &mut [f32],
+    rows: usize,
+) {
     let (k, n) = (w.k(), w.n());
     assert_eq!(x.len(), rows * k, "x must be {rows} x {k}");
     assert_eq!(y.len(), rows * n, "y must be {rows} x {n}");
@@ -37,9 +44,9 @@ pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, bias: Option<&[f32]
         for (to, from) in copy.chunks_exact_mut(padded).zip(x.chunks_exact(k)) {
             to[..k].copy_from_slice(from);
         }
-        multiply_packed(ws.isa(), Mat::strided(&copy, rows, k, padded, 1), w.data(), c, init);
+        multiply(ws.isa(), Mat::strided(&copy, rows, k, padded, 1), Right::Packed(w.data()), c, init);
     } else {
-        multiply_packed(ws.isa(), Mat::new(x, rows, k), w.data(), c, init);
+        multiply(ws.isa(), Mat::new(x, rows, k), Right::Packed(w.data()), c, init);
     }
 }
 

@@ -6,8 +6,8 @@
 //! Two phases backward. Rows: `dh = dy W₂ᵀ`, `du = dh gelu'(u)`, `dn = du W₁ᵀ`, the norm's `dx`. Then the weights:
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
 
-use crate::gemm::{Mat, PackedWeight, Product, run_all};
 use crate::gelu;
+use crate::gemm::{Mat, PackedWeight, Product, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
 use crate::linear::times_packed;
@@ -79,7 +79,12 @@ impl Mlp<'_> {
     ///
     /// # Panics
     /// If shapes do not fit.
-    pub fn forward_saving(&self, x: &[f32], output: &mut Output, ws: &Workspace) -> Result<MlpSaved, GridOverflow> {
+    pub fn forward_saving(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<MlpSaved, GridOverflow> {
         let rows = self.rows(x);
         let mut saved = MlpSaved { stats: ws.take(2 * rows), u: ws.take(rows * self.fc1.outputs()) };
         self.run(x, output, Some(&mut saved), ws)?;
@@ -102,8 +107,9 @@ impl Mlp<'_> {
             let mut h = ws.take(count * hidden);
             if let Some((stats, u)) = &saved {
                 // SAFETY: chunks do not overlap.
-                let (stats, u) =
-                    unsafe { (stats.slice(2 * r.start..2 * r.end), u.slice(r.start * hidden..r.end * hidden)) };
+                let (stats, u) = unsafe {
+                    (stats.slice(2 * r.start..2 * r.end), u.slice(r.start * hidden..r.end * hidden))
+                };
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, stats);
                 times_packed(ws, &self.fc1.forward, Some(self.fc1_bias), &n, u);
                 gelu::forward(ws.isa(), u, &mut h);
@@ -114,7 +120,9 @@ impl Mlp<'_> {
                 gelu::in_place(ws.isa(), &mut h);
             }
             // SAFETY: chunks do not overlap.
-            unsafe { sink.write(ws, span, |y| times_packed(ws, &self.fc2.forward, Some(self.fc2_bias), &h, y)) };
+            unsafe {
+                sink.write(ws, span, |y| times_packed(ws, &self.fc2.forward, Some(self.fc2_bias), &h, y))
+            };
         });
         sink.finish()
     }
@@ -146,7 +154,8 @@ impl Mlp<'_> {
                 // SAFETY: chunks do not overlap.
                 let (n, u, du) = unsafe { (n.slice(span.clone()), u.slice(wide.clone()), du.slice(wide)) };
                 // SAFETY: as above; each chunk has its own sums.
-                let (dx, sums) = unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
+                let (dx, sums) =
+                    unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
                 let stats = &stats[2 * r.start..2 * r.end];
                 times_packed(ws, &self.fc2.backward, None, &dy[span.clone()], du);
                 gelu::vjp_in_place(ws.isa(), u, du);
@@ -166,7 +175,11 @@ impl Mlp<'_> {
 
     fn rows(&self, x: &[f32]) -> usize {
         let width = self.norm.width();
-        assert_eq!((self.fc1.inputs(), self.fc2.outputs()), (width, width), "weights must fit a width of {width}");
+        assert_eq!(
+            (self.fc1.inputs(), self.fc2.outputs()),
+            (width, width),
+            "weights must fit a width of {width}"
+        );
         assert_eq!(self.fc1.outputs(), self.fc2.inputs(), "hidden sizes differ");
         assert!(x.len().is_multiple_of(width.max(1)), "x must be rows x {width}");
         x.len() / width.max(1)

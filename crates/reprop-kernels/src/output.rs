@@ -83,7 +83,12 @@ impl<'a> Sink<'a> {
     ///
     /// # Safety
     /// Ranges of concurrent calls must not overlap.
-    pub(crate) unsafe fn write(&self, ws: &Workspace, range: std::ops::Range<usize>, compute: impl FnOnce(&mut [f32])) {
+    pub(crate) unsafe fn write(
+        &self,
+        ws: &Workspace,
+        range: std::ops::Range<usize>,
+        compute: impl FnOnce(&mut [f32]),
+    ) {
         // SAFETY: the caller's promise.
         let y = unsafe { self.y.slice(range.clone()) };
         let Some((grid, direction)) = self.mode else { return compute(y) };

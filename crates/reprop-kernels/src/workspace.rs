@@ -109,7 +109,8 @@ impl Workspace {
     /// Gives all memory that is not lent back to the system.
     pub fn shrink(&self) {
         let mut free = self.free();
-        let freed: usize = std::mem::take(&mut free.by_size).values().flatten().map(|m| size_of_val(&m[..])).sum();
+        let freed: usize =
+            std::mem::take(&mut free.by_size).values().flatten().map(|m| size_of_val(&m[..])).sum();
         free.usage.owned -= freed;
     }
 

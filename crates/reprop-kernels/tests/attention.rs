@@ -54,8 +54,12 @@ impl Case {
         let head = width / heads;
         let qkv = common::linear(&common::layer_norm(x, &p[0], &p[1], f64::from(EPS)), &p[2], &p[3]);
         let mut context = vec![0.0; batch * tokens * width];
-        for (b, h, i) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..tokens).map(move |i| (b, h, i)))) {
-            let at = |token: usize, part: usize| &qkv[((b * tokens + token) * 3 + part) * width + h * head..][..head];
+        for (b, h, i) in
+            (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..tokens).map(move |i| (b, h, i))))
+        {
+            let at = |token: usize, part: usize| {
+                &qkv[((b * tokens + token) * 3 + part) * width + h * head..][..head]
+            };
             let score = |j: usize| {
                 let mut s = dot(at(i, 0), at(j, 1)) / (head as f64).sqrt();
                 if self.with_bias {

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_same_bits, assert_thread_invariant, f64s, matmul, transpose, workspaces};
+use common::{
+    Rng, assert_close, assert_same_bits, assert_thread_invariant, f64s, matmul, transpose, workspaces,
+};
 use proptest::prelude::*;
 use reprop_kernels::gemm::{Mat, PackedWeight, Product, gemm};
 use reprop_kernels::linear;
@@ -76,8 +78,13 @@ fn large_products_cross_every_block_border() {
     let want = matmul(&f64s(&a), &f64s(&b), m, k, n);
     for ws in workspaces() {
         let mut c = vec![0.0; m * n];
-        let product =
-            Product { a: Mat::new(&a, m, k), b: Mat::new(&b, k, n), c: &mut c, accumulate: false, column_sums: None };
+        let product = Product {
+            a: Mat::new(&a, m, k),
+            b: Mat::new(&b, k, n),
+            c: &mut c,
+            accumulate: false,
+            column_sums: None,
+        };
         gemm(&ws, product);
         assert_close("product", &c, &want, TOLERANCE);
         // Rows of a packed product are the same bits as the general one.

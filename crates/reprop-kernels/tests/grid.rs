@@ -81,6 +81,9 @@ fn a_sub_block_on_the_grid_equals_its_value_added_afterwards() {
         assert_same_bits("recovered", &fused, &stream);
         let tight = Grid { bits: 23 };
         let mut output = Output::OnGrid { grid: tight, base: None, y: &mut fused, direction: Direction::Add };
-        assert!(mlp.forward(&x, &mut output, &ws).is_err(), "values above 2 cannot be on a grid with 23 bits");
+        assert!(
+            mlp.forward(&x, &mut output, &ws).is_err(),
+            "values above 2 cannot be on a grid with 23 bits"
+        );
     }
 }

@@ -26,7 +26,10 @@ fn gelu_and_its_slope_equal_erf_everywhere() {
         gelu::vjp(ws.isa(), &x, &ones, &mut dx);
         for ((x, y), want) in x.iter().zip(&y).zip(&want) {
             let off = (f64::from(*y) - want).abs();
-            assert!(off <= 2e-7 * f64::from(x.abs()).min(1.0) + 3e-7 * want.abs(), "gelu({x}) is off by {off:e}");
+            assert!(
+                off <= 2e-7 * f64::from(x.abs()).min(1.0) + 3e-7 * want.abs(),
+                "gelu({x}) is off by {off:e}"
+            );
         }
         assert_close("slope", &dx, &slope, 3e-7);
     }
@@ -133,10 +136,19 @@ fn layer_norm_alone_equals_the_one_inside_and_can_add_to_dx() {
         norm.forward(&x, &mut y, &mut stats, &ws);
         assert_close("y", &y, &want, TOLERANCE);
         let (mut dx, mut dscale, mut dbias) = (old.clone(), vec![0.0; width], vec![0.0; width]);
-        norm.vjp(&x, &stats, &dy, &mut dx, Base::Itself, NormGrads { scale: &mut dscale, bias: &mut dbias }, &ws);
+        norm.vjp(
+            &x,
+            &stats,
+            &dy,
+            &mut dx,
+            Base::Itself,
+            NormGrads { scale: &mut dscale, bias: &mut dbias },
+            &ws,
+        );
         let row: Vec<f64> = row.iter().zip(&old).map(|(d, o)| d + f64::from(*o)).collect();
         assert_close("dx", &dx[..width], &row, TOLERANCE);
-        let sums: Vec<f64> = (0..width).map(|j| (0..rows).map(|i| f64::from(dy[i * width + j])).sum()).collect();
+        let sums: Vec<f64> =
+            (0..width).map(|j| (0..rows).map(|i| f64::from(dy[i * width + j])).sum()).collect();
         assert_close("dβ", &dbias, &sums, TOLERANCE);
     }
 }

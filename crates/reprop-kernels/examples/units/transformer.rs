@@ -95,7 +95,9 @@ impl Unit {
             let (attention, mlp) = block.sub_blocks(batch);
             let (mut y, mut z) = (ws.take(x.len()), ws.take(x.len()));
             let mut output = Output::Float { base: Some(&x), y: &mut y, direction: Direction::Add };
-            let f = attention.forward_saving(&x, &mut output, Keep::Probabilities, ws).expect("floats do not overflow");
+            let f = attention
+                .forward_saving(&x, &mut output, Keep::Probabilities, ws)
+                .expect("floats do not overflow");
             let mut output = Output::Float { base: Some(&y), y: &mut z, direction: Direction::Add };
             let g = mlp.forward_saving(&y, &mut output, ws).expect("floats do not overflow");
             kept.push((x, f, y, g));
@@ -108,7 +110,8 @@ impl Unit {
             let [scale, bias, qkv, qkv_bias, out, out_bias, scale2, bias2, fc1, fc1_bias, fc2, fc2_bias] =
                 gradients.get_disjoint_mut(std::array::from_fn(|i| i)).expect("distinct");
             let mut dy = ws.take(x.len());
-            let grads = MlpGrads { norm: NormGrads { scale: scale2, bias: bias2 }, fc1, fc1_bias, fc2, fc2_bias };
+            let grads =
+                MlpGrads { norm: NormGrads { scale: scale2, bias: bias2 }, fc1, fc1_bias, fc2, fc2_bias };
             mlp.vjp(&y, g, &dx, &mut dy, Base::Other(&dx), grads, ws);
             let grads =
                 AttentionGrads { norm: NormGrads { scale, bias }, qkv, qkv_bias, out, out_bias, bias: None };

@@ -132,7 +132,9 @@ impl Attention<'_> {
             let span = r.start * width..r.end * width;
             let c = &context[span.clone()];
             // SAFETY: chunks do not overlap.
-            unsafe { sink.write(ws, span, |y| times_packed(ws, &self.out.forward, Some(self.out_bias), c, y)) };
+            unsafe {
+                sink.write(ws, span, |y| times_packed(ws, &self.out.forward, Some(self.out_bias), c, y))
+            };
         });
         sink.finish()?;
         Ok(AttentionSaved { stats, qkv, context, probabilities })
@@ -197,12 +199,23 @@ impl Attention<'_> {
 
     fn heads(&self) -> Heads<'_> {
         let AttentionShape { batch, tokens, heads } = self.shape;
-        Heads { batch, queries: tokens, keys: tokens, heads, head_width: self.norm.width() / heads, masks: self.masks }
+        Heads {
+            batch,
+            queries: tokens,
+            keys: tokens,
+            heads,
+            head_width: self.norm.width() / heads,
+            masks: self.masks,
+        }
     }
 
     fn sizes(&self, x: &[f32]) -> (usize, usize) {
         let (rows, width) = (self.shape.batch * self.shape.tokens, self.norm.width());
-        assert!(width.is_multiple_of(self.shape.heads), "{} heads cannot share {width} columns", self.shape.heads);
+        assert!(
+            width.is_multiple_of(self.shape.heads),
+            "{} heads cannot share {width} columns",
+            self.shape.heads
+        );
         assert_eq!(x.len(), rows * width, "x must be {rows} x {width}");
         assert_eq!((self.qkv.inputs(), self.qkv.outputs()), (width, 3 * width), "qkv weight");
         assert_eq!((self.out.inputs(), self.out.outputs()), (width, width), "out weight");

@@ -4,7 +4,7 @@
 //! however long the sequence is; sums over queries (`dK`, `dV`) run over the blocks in order.
 
 use super::softmax::{HeadMasks, softmax_back, softmax_rows};
-use crate::gemm::{Init, Mat, Target, multiply_packed, pack_all, packed_len};
+use crate::gemm::{Init, Mat, Right, Target, multiply, pack_all, packed_len};
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
@@ -60,7 +60,13 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn head(self, row: usize, column: usize, rows: usize, width: usize) -> Mat<'a> {
-        Mat::strided(&self.data[(row * self.stride + column).min(self.data.len())..], rows, width, self.stride, 1)
+        Mat::strided(
+            &self.data[(row * self.stride + column).min(self.data.len())..],
+            rows,
+            width,
+            self.stride,
+            1,
+        )
     }
 }
 
@@ -98,13 +104,22 @@ impl Heads<'_> {
 
     fn check(&self) {
         let scores = self.queries * self.keys;
-        assert!(self.masks.bias.is_none_or(|b| b.len() == self.heads * scores), "bias must be heads x queries x keys");
+        assert!(
+            self.masks.bias.is_none_or(|b| b.len() == self.heads * scores),
+            "bias must be heads x queries x keys"
+        );
         assert!(
             self.masks.groups.is_none_or(|g| !g.is_empty() && g.len().is_multiple_of(scores)),
             "groups must be tables x queries x keys"
         );
-        assert!(self.masks.keys.is_none_or(|k| k.len() == self.batch * self.keys), "key mask must be batch x keys");
-        assert!(!self.masks.causal || self.queries == self.keys, "a causal mask needs as many keys as queries");
+        assert!(
+            self.masks.keys.is_none_or(|k| k.len() == self.batch * self.keys),
+            "key mask must be batch x keys"
+        );
+        assert!(
+            !self.masks.causal || self.queries == self.keys,
+            "a causal mask needs as many keys as queries"
+        );
     }
 
     fn masks(&self, sample: usize, head: usize) -> HeadMasks<'_> {
@@ -148,17 +163,32 @@ impl Heads<'_> {
                     }
                     (None, scratch) => &mut scratch.as_mut().expect("made when none is kept")[..count * row],
                 };
-                self.probabilities(q.head(at, column, count, wide), &k, p, first, self.masks(sample, head), ws);
+                self.probabilities(
+                    q.head(at, column, count, wide),
+                    &k,
+                    p,
+                    first,
+                    self.masks(sample, head),
+                    ws,
+                );
                 // SAFETY: each task has its own rows and columns.
                 let o = unsafe { Target::part(&o, at * self.width() + column, count, wide, self.width()) };
-                multiply_packed(ws.isa(), Mat::strided(p, count, keys, row, 1), &v, o, Init::Zero);
+                multiply(ws.isa(), Mat::strided(p, count, keys, row, 1), Right::Packed(&v), o, Init::Zero);
             }
         });
     }
 
-    fn probabilities(&self, q: Mat, k: &[f32], p: &mut [f32], first: usize, masks: HeadMasks, ws: &Workspace) {
+    fn probabilities(
+        &self,
+        q: Mat,
+        k: &[f32],
+        p: &mut [f32],
+        first: usize,
+        masks: HeadMasks,
+        ws: &Workspace,
+    ) {
         let row = self.row();
-        multiply_packed(ws.isa(), q, k, Target::new(p, q.rows, self.keys, row), Init::Zero);
+        multiply(ws.isa(), q, Right::Packed(k), Target::new(p, q.rows, self.keys, row), Init::Zero);
         softmax_rows(ws.isa(), p, row, self.keys, first, self.scale(), masks);
     }
 
@@ -242,14 +272,14 @@ impl Heads<'_> {
                 _ => unreachable!("packed when the probabilities are not kept"),
             };
             let ds = &mut ds[..count * row];
-            multiply_packed(isa, d_o, &packed_v, Target::new(ds, count, keys, row), Init::Zero);
+            multiply(isa, d_o, Right::Packed(&packed_v), Target::new(ds, count, keys, row), Init::Zero);
             let p_matrix = Mat::strided(p, count, keys, row, 1);
-            multiply_packed(isa, p_matrix.t(), &pack(ws, d_o), target(2, sample * keys, keys), init);
+            multiply(isa, p_matrix.t(), Right::Packed(&pack(ws, d_o)), target(2, sample * keys, keys), init);
             let dbias = dbias.as_deref_mut().map(|d| &mut d[first * keys..(first + count) * keys]);
             softmax_back(isa, p, ds, row, keys, self.scale(), dbias);
             let ds = Mat::strided(ds, count, keys, row, 1);
-            multiply_packed(isa, ds, &packed_k, target(0, at, count), Init::Zero);
-            multiply_packed(isa, ds.t(), &pack(ws, q), target(1, sample * keys, keys), init);
+            multiply(isa, ds, Right::Packed(&packed_k), target(0, at, count), Init::Zero);
+            multiply(isa, ds.t(), Right::Packed(&pack(ws, q)), target(1, sample * keys, keys), init);
             init = Init::Add;
         }
     }

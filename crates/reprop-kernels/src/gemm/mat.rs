@@ -31,7 +31,11 @@ impl<'a> Mat<'a> {
     pub fn strided(data: &'a [f32], rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Self {
         if rows > 0 && cols > 0 {
             let last = (rows - 1) * row_stride + (cols - 1) * col_stride;
-            assert!(last < data.len(), "a {rows} x {cols} matrix with strides {row_stride}, {col_stride} reaches element {last} of {}", data.len());
+            assert!(
+                last < data.len(),
+                "a {rows} x {cols} matrix with strides {row_stride}, {col_stride} reaches element {last} of {}",
+                data.len()
+            );
         }
         Self { data, rows, cols, row_stride, col_stride }
     }

@@ -1,6 +1,6 @@
 //! The register tile: `C[m x n] (+)= A[m x k] B[k x n]` for one tile of at most `MR x NR`.
 //!
-//! `B` comes as a packed panel (`NR` floats for each `k`, zero beyond `n`). `A` may lie anywhere with any strides: its
+//! `B` comes as `NR` floats for each `k`, `b_row` apart (`NR` if it is packed; columns beyond `n` are not used). `A` may lie anywhere with any strides: its
 //! elements are broadcast one by one, so only the distance between cache lines matters, not their packing.
 //!
 //! Each element of `C` is one chain of (fused) multiply-adds in the order of `k`. It does not depend on the tile that
@@ -31,6 +31,7 @@ pub(crate) struct TileArgs {
     pub a_row: usize,
     pub a_col: usize,
     pub b: *const f32,
+    pub b_row: usize,
     pub c: *mut f32,
     pub c_row: usize,
     pub start: Start,
@@ -42,7 +43,7 @@ pub(crate) trait Tile: Sized {
     const NR: usize;
 
     /// # Safety
-    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, the panel at `k * NR` floats, the
+    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, `B` at `NR` floats of each of its `k` rows, the
     /// bias at `n`, `C` writable at its `m x n` positions and used by nobody else meanwhile.
     unsafe fn tile(self, args: TileArgs);
 }
@@ -60,7 +61,7 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
     for _ in 0..t.k {
         let mut columns = [s.zero(); NV];
         for (j, column) in columns.iter_mut().enumerate() {
-            // SAFETY: the panel holds `NR` floats for each `k`.
+            // SAFETY: `B` holds `NR` floats for each `k`.
             *column = unsafe { s.load_ptr(b.add(j * S::LANES)) };
         }
         for (i, sum) in sums.iter_mut().enumerate() {
@@ -72,7 +73,7 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
         }
         // Wrapping: after the last `k` both may point past their memory; they are not read there.
         a = a.wrapping_add(t.a_col);
-        b = b.wrapping_add(S::NR);
+        b = b.wrapping_add(t.b_row);
     }
     let full = t.n == S::NR;
     for (i, sum) in sums.iter().enumerate().take(t.m) {

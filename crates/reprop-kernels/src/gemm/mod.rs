@@ -11,9 +11,9 @@ mod packed;
 mod product;
 
 pub use mat::Mat;
+pub use packed::{PackedMatrix, PackedWeight};
 pub(crate) use packed::{pack_all, packed_len};
 pub(crate) use product::run_all;
-pub use packed::{PackedMatrix, PackedWeight};
 pub use product::{Product, gemm};
 
 use std::marker::PhantomData;
@@ -58,7 +58,13 @@ impl<'a> Target<'a> {
     ///
     /// # Safety
     /// No other part that overlaps the rectangle may be in use while the target is.
-    pub(crate) unsafe fn part(c: &Shared<'a>, at: usize, rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) unsafe fn part(
+        c: &Shared<'a>,
+        at: usize,
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+    ) -> Self {
         if rows > 0 {
             let _in_bounds = c.at(at + (rows - 1) * row_stride + cols);
         }
@@ -70,7 +76,8 @@ impl<'a> Target<'a> {
 /// One block of `k`: rows of `a` against the panels in `b`.
 ///
 /// # Safety
-/// `a` must be readable at `m x k` positions with the given strides, `b` hold the packed panels, `c` be at least `m x n`
+/// `a` must be readable at `m x k` positions with the given strides, `b` at `k` rows of `n` floats rounded up
+/// to whole panels, `c` be at least `m x n`
 /// and a bias hold `n` floats.
 #[inline(always)]
 unsafe fn multiply_block<S: Simd>(
@@ -78,7 +85,7 @@ unsafe fn multiply_block<S: Simd>(
     (m, n, k): (usize, usize, usize),
     a: *const f32,
     strides: (usize, usize, usize),
-    b: *const f32,
+    (b, b_row, b_col): (*const f32, usize, usize),
     c: Target<'_>,
     start: Start,
 ) {
@@ -94,7 +101,8 @@ unsafe fn multiply_block<S: Simd>(
                     a: a.add(panel * a_panel),
                     a_row,
                     a_col,
-                    b: b.add(j * k),
+                    b: b.add(j * b_col),
+                    b_row,
                     c: c.ptr.add(i * c.row_stride + j),
                     c_row: c.row_stride,
                     start: match start {
@@ -108,12 +116,17 @@ unsafe fn multiply_block<S: Simd>(
 }
 
 dispatch! {
-    /// `C = A B`, on one thread, `B` packed in full; plus what `C` holds or a bias row, as `init` says.
-    pub(crate) fn multiply_packed(s: Isa, a: Mat, b: &[f32], c: Target<'_>, init: Init<'_>) {
+    /// `C = A B` on one thread, plus what `C` holds or a bias row, as `init` says.
+    pub(crate) fn multiply(s: Isa, a: Mat, b: Right<'_>, c: Target<'_>, init: Init<'_>) {
         let (m, n, k) = (a.rows, c.cols, a.cols);
         let wide = n.next_multiple_of(S::NR);
         assert_eq!(c.rows, m, "rows of A and C differ");
-        assert!(b.len() >= k * wide, "packed operand too short");
+        match b {
+            Right::Packed(b) => assert!(b.len() >= k * wide, "packed operand too short"),
+            Right::Rows(b, stride) => {
+                assert!(k == 0 || b.len() >= (k - 1) * stride + wide, "right operand too short");
+            }
+        }
         let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
         let mut start = match init {
             Init::Zero => Start::Zero,
@@ -128,7 +141,13 @@ dispatch! {
             let count = k_block(k).min(k - from);
             let a = a.data.as_ptr().wrapping_add(from * a.col_stride);
             // SAFETY: `a` and `c` were checked when they were made, `b` and the bias above.
-            unsafe { multiply_block(s, (m, n, count), a, strides, b.as_ptr().add(from * wide), c, start) };
+            unsafe {
+                let b = match b {
+                    Right::Packed(b) => (b.as_ptr().add(from * wide), S::NR, count),
+                    Right::Rows(b, stride) => (b.as_ptr().add(from * stride), stride, 1),
+                };
+                multiply_block(s, (m, n, count), a, strides, b, c, start);
+            }
             start = Start::Add;
             from += count;
             if from >= k {
@@ -136,6 +155,15 @@ dispatch! {
             }
         }
     }
+}
+
+/// The right-hand operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Right<'a> {
+    /// Packed in full, as [`pack_all`] does.
+    Packed(&'a [f32]),
+    /// Rows a given distance apart, readable up to whole panels.
+    Rows(&'a [f32], usize),
 }
 
 /// What a product is added to.

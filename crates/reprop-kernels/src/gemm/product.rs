@@ -68,7 +68,15 @@ pub(crate) fn run_all<const N: usize>(ws: &Workspace, products: [Product; N]) {
             for j in blocks(b.cols, side(b.cols)) {
                 // The first row of tasks covers every column once; it takes the sums.
                 let sums = sums.as_ref().filter(|_| i.start == 0);
-                tasks.push(Part { a: *a, b: *b, c, accumulate: *accumulate, sums, rows: i.clone(), columns: j });
+                tasks.push(Part {
+                    a: *a,
+                    b: *b,
+                    c,
+                    accumulate: *accumulate,
+                    sums,
+                    rows: i.clone(),
+                    columns: j,
+                });
             }
         }
     }
@@ -122,7 +130,8 @@ dispatch! {
             // rectangle, which lies inside `C`.
             unsafe {
                 let c = Target::part(part.c, part.rows.start * row + part.columns.start, m, n, row);
-                multiply_block(s, (m, n, count), left.as_ptr(), (1, S::MR, S::MR * count), right.as_ptr(), c, start);
+                let right = (right.as_ptr(), S::NR, count);
+                multiply_block(s, (m, n, count), left.as_ptr(), (1, S::MR, S::MR * count), right, c, start);
             }
             start = Start::Add;
             from += count;

@@ -1,9 +1,9 @@
 //! NEON: 4 lanes, 32 registers, products in 6 x 16 tiles (24 accumulators, 4 columns, 1 broadcast).
 
 use core::arch::aarch64::{
-    float32x4_t, vaddq_f32, vaddq_s32, vbslq_f32, vcgtq_f32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32,
-    vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32, vrndnq_f32, vshlq_n_s32, vsqrtq_f32,
-    vst1q_f32, vsubq_f32,
+    float32x4_t, vaddq_f32, vaddq_s32, vbslq_f32, vcgtq_f32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
+    vdupq_n_s32, vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32, vrndnq_f32,
+    vshlq_n_s32, vsqrtq_f32, vst1q_f32, vsubq_f32,
 };
 
 use super::Simd;
