@@ -9,6 +9,7 @@
 //!   arrays; the choice is a value, [`Isa`].
 
 pub mod attention;
+pub mod batch_norm;
 pub mod conv;
 pub mod cross_entropy;
 pub mod embedding;

@@ -1,10 +1,12 @@
 //! Convolutions on images stored height x width x channels, weights stored height x width x inputs x outputs.
 
+mod branch;
 mod tiles;
 mod three;
 mod weight;
 mod winograd;
 
+pub use branch::{Branch, BranchSaved, ConvNorm, ConvNormGrads};
 pub use three::Conv3x3;
 pub use weight::WinogradWeight;
 
