@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::Images;
-use super::winograd::{both_sides, input, input_back, output, output_back};
+use super::winograd::{Input, InputBack, Output, OutputBack, both_sides};
 use crate::simd::{Isa, MAX_LANES, dispatch};
 
 /// Geometry of one image's tiles.
@@ -112,7 +112,7 @@ macro_rules! pass {
                                     d[y][x] = s.load_ptr(from.add(y * row + x * span.depth));
                                 }
                             }
-                            let t = both_sides(s, $transform, d);
+                            let t = both_sides::<$transform, _, _, _>(s, d);
                             let to = matrices.as_mut_ptr().add((span.at + i) * span.layout.row + c);
                             for y in 0..6 {
                                 for x in 0..6 {
@@ -142,7 +142,7 @@ macro_rules! pass {
                                     m[y][x] = s.load_ptr(from.add((6 * y + x) * span.layout.matrix));
                                 }
                             }
-                            let t = both_sides(s, $transform, m);
+                            let t = both_sides::<$transform, _, _, _>(s, m);
                             let to = frame.as_mut_ptr().add(span.corner(tile, $inside) + c);
                             for y in 0..$n {
                                 for x in 0..$n {
@@ -161,17 +161,17 @@ macro_rules! pass {
 
 pass!(
     /// `V = Bᵀ d B` of the tiles' 6x6 pixels.
-    gather gather_input, input, 0, 6
+    gather gather_input, Input, 0, 6
 );
 pass!(
     /// `dM = A dY Aᵀ` of the tiles' 4x4 pixels.
-    gather gather_output_gradient, output_back, 1, 4
+    gather gather_output_gradient, OutputBack, 1, 4
 );
 pass!(
     /// `Y = Aᵀ M A` into the tiles' 4x4 pixels.
-    scatter scatter_output, output, 1, 4, false
+    scatter scatter_output, Output, 1, 4, false
 );
 pass!(
     /// `B dV Bᵀ` added to the tiles' 6x6 pixels, which overlap those of their neighbours.
-    scatter scatter_input_gradient, input_back, 0, 6, true
+    scatter scatter_input_gradient, InputBack, 0, 6, true
 );

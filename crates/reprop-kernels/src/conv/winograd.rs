@@ -15,64 +15,85 @@
 
 use crate::simd::Simd;
 
+/// A linear map `T` of a column. A type and not a function value, because the call must be inlined for its vector
+/// instructions to be.
+pub(crate) trait Transform<const N: usize, const M: usize> {
+    fn of<S: Simd>(s: S, x: [S::V; N]) -> [S::V; M];
+}
+
 /// `Bᵀ d`.
-#[inline(always)]
-pub(crate) fn input<S: Simd>(s: S, d: [S::V; 6]) -> [S::V; 6] {
-    let (four, five, two) = (s.splat(-4.0), s.splat(-5.0), s.splat(2.0));
-    let (a, b) = (s.fma(four, d[2], d[4]), s.fma(four, d[1], d[3]));
-    let (c, e) = (s.sub(d[4], d[2]), s.mul(two, s.sub(d[3], d[1])));
-    [
-        s.fma(five, d[2], s.fma(s.splat(4.0), d[0], d[4])),
-        s.add(a, b),
-        s.sub(a, b),
-        s.add(c, e),
-        s.sub(c, e),
-        s.fma(five, d[3], s.fma(s.splat(4.0), d[1], d[5])),
-    ]
+pub(crate) struct Input;
+
+impl Transform<6, 6> for Input {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, d: [S::V; 6]) -> [S::V; 6] {
+        let (four, five, two) = (s.splat(-4.0), s.splat(-5.0), s.splat(2.0));
+        let (a, b) = (s.fma(four, d[2], d[4]), s.fma(four, d[1], d[3]));
+        let (c, e) = (s.sub(d[4], d[2]), s.mul(two, s.sub(d[3], d[1])));
+        [
+            s.fma(five, d[2], s.fma(s.splat(4.0), d[0], d[4])),
+            s.add(a, b),
+            s.sub(a, b),
+            s.add(c, e),
+            s.sub(c, e),
+            s.fma(five, d[3], s.fma(s.splat(4.0), d[1], d[5])),
+        ]
+    }
 }
 
 /// `B e`.
-#[inline(always)]
-pub(crate) fn input_back<S: Simd>(s: S, e: [S::V; 6]) -> [S::V; 6] {
-    let (four, five, two) = (s.splat(4.0), s.splat(-5.0), s.splat(2.0));
-    let (sum12, dif12) = (s.add(e[1], e[2]), s.sub(e[1], e[2]));
-    let (sum34, dif34) = (s.add(e[3], e[4]), s.mul(two, s.sub(e[3], e[4])));
-    [
-        s.mul(four, e[0]),
-        s.sub(s.mul(four, s.sub(e[5], dif12)), dif34),
-        s.sub(s.fma(five, e[0], s.mul(s.splat(-4.0), sum12)), sum34),
-        s.fma(five, e[5], s.add(dif12, dif34)),
-        s.add(e[0], s.add(sum12, sum34)),
-        e[5],
-    ]
+pub(crate) struct InputBack;
+
+impl Transform<6, 6> for InputBack {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, e: [S::V; 6]) -> [S::V; 6] {
+        let (four, five, two) = (s.splat(4.0), s.splat(-5.0), s.splat(2.0));
+        let (sum12, dif12) = (s.add(e[1], e[2]), s.sub(e[1], e[2]));
+        let (sum34, dif34) = (s.add(e[3], e[4]), s.mul(two, s.sub(e[3], e[4])));
+        [
+            s.mul(four, e[0]),
+            s.sub(s.mul(four, s.sub(e[5], dif12)), dif34),
+            s.sub(s.fma(five, e[0], s.mul(s.splat(-4.0), sum12)), sum34),
+            s.fma(five, e[5], s.add(dif12, dif34)),
+            s.add(e[0], s.add(sum12, sum34)),
+            e[5],
+        ]
+    }
 }
 
 /// `Aᵀ m`.
-#[inline(always)]
-pub(crate) fn output<S: Simd>(s: S, m: [S::V; 6]) -> [S::V; 4] {
-    let (sum12, dif12) = (s.add(m[1], m[2]), s.sub(m[1], m[2]));
-    let (sum34, dif34) = (s.add(m[3], m[4]), s.sub(m[3], m[4]));
-    [
-        s.add(m[0], s.add(sum12, sum34)),
-        s.fma(s.splat(2.0), dif34, dif12),
-        s.fma(s.splat(4.0), sum34, sum12),
-        s.add(s.fma(s.splat(8.0), dif34, dif12), m[5]),
-    ]
+pub(crate) struct Output;
+
+impl Transform<6, 4> for Output {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, m: [S::V; 6]) -> [S::V; 4] {
+        let (sum12, dif12) = (s.add(m[1], m[2]), s.sub(m[1], m[2]));
+        let (sum34, dif34) = (s.add(m[3], m[4]), s.sub(m[3], m[4]));
+        [
+            s.add(m[0], s.add(sum12, sum34)),
+            s.fma(s.splat(2.0), dif34, dif12),
+            s.fma(s.splat(4.0), sum34, sum12),
+            s.add(s.fma(s.splat(8.0), dif34, dif12), m[5]),
+        ]
+    }
 }
 
 /// `A y`.
-#[inline(always)]
-pub(crate) fn output_back<S: Simd>(s: S, y: [S::V; 4]) -> [S::V; 6] {
-    let (a, b) = (s.add(y[0], y[2]), s.add(y[1], y[3]));
-    let (c, e) = (s.fma(s.splat(4.0), y[2], y[0]), s.fma(s.splat(8.0), y[3], s.mul(s.splat(2.0), y[1])));
-    [y[0], s.add(a, b), s.sub(a, b), s.add(c, e), s.sub(c, e), y[3]]
+pub(crate) struct OutputBack;
+
+impl Transform<4, 6> for OutputBack {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, y: [S::V; 4]) -> [S::V; 6] {
+        let (a, b) = (s.add(y[0], y[2]), s.add(y[1], y[3]));
+        let (c, e) = (s.fma(s.splat(4.0), y[2], y[0]), s.fma(s.splat(8.0), y[3], s.mul(s.splat(2.0), y[1])));
+        [y[0], s.add(a, b), s.sub(a, b), s.add(c, e), s.sub(c, e), y[3]]
+    }
 }
 
-/// `T x Tᵀ` for the transform `f(x) = T x` of columns.
+/// `T x Tᵀ`.
 #[inline(always)]
-pub(crate) fn both_sides<S: Simd, const N: usize, const M: usize>(
+pub(crate) fn both_sides<T: Transform<N, M>, S: Simd, const N: usize, const M: usize>(
     s: S,
-    f: impl Fn(S, [S::V; N]) -> [S::V; M],
     x: [[S::V; N]; N],
 ) -> [[S::V; M]; M] {
     let mut half = [[s.zero(); N]; M];
@@ -81,14 +102,14 @@ pub(crate) fn both_sides<S: Simd, const N: usize, const M: usize>(
         for i in 0..N {
             column[i] = x[i][j];
         }
-        let column = f(s, column);
+        let column = T::of(s, column);
         for i in 0..M {
             half[i][j] = column[i];
         }
     }
     let mut full = [[s.zero(); M]; M];
     for i in 0..M {
-        full[i] = f(s, half[i]);
+        full[i] = T::of(s, half[i]);
     }
     full
 }
