@@ -21,6 +21,7 @@ pub mod linear;
 mod math;
 pub mod mlp;
 pub mod output;
+pub mod relu;
 mod rows;
 mod share;
 mod simd;

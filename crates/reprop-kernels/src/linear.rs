@@ -26,17 +26,17 @@ pub fn forward(
     for_chunks(rows, |_, range| {
         // SAFETY: chunks do not overlap.
         let y = unsafe { y.slice(range.start * n..range.end * n) };
-        times_packed(ws, w, bias, &x[range.start * k..range.end * k], y);
+        let init = bias.map_or(Init::Zero, Init::Bias);
+        times_packed(ws, w, init, &x[range.start * k..range.end * k], y);
     });
 }
 
-/// One task's rows: `y = x w (+ b)` on the calling thread.
-pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, bias: Option<&[f32]>, x: &[f32], y: &mut [f32]) {
+/// One task's rows: `y = x w`, plus what `init` says, on the calling thread.
+pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, init: Init, x: &[f32], y: &mut [f32]) {
     assert_eq!(w.isa(), ws.isa(), "weight packed for another instruction set");
     let (k, n) = (w.k(), w.n());
     let rows = y.len().checked_div(n).unwrap_or(0);
     let c = Target::new(y, rows, n, n);
-    let init = bias.map_or(Init::Zero, Init::Bias);
     // Rows a multiple of 4 KiB apart fall into the same set of a first-level cache and push each other out.
     if k > 0 && k.is_multiple_of(1024) && rows > 1 {
         let padded = k + 16;

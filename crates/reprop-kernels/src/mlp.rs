@@ -7,7 +7,7 @@
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
 
 use crate::gelu;
-use crate::gemm::{Mat, PackedWeight, Product, run_all};
+use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
 use crate::linear::times_packed;
@@ -111,17 +111,17 @@ impl Mlp<'_> {
                     (stats.slice(2 * r.start..2 * r.end), u.slice(r.start * hidden..r.end * hidden))
                 };
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, stats);
-                times_packed(ws, &self.fc1.forward, Some(self.fc1_bias), &n, u);
+                times_packed(ws, &self.fc1.forward, Init::Bias(self.fc1_bias), &n, u);
                 gelu::forward(ws.isa(), u, &mut h);
             } else {
                 let mut stats = ws.take(2 * count);
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, &mut stats);
-                times_packed(ws, &self.fc1.forward, Some(self.fc1_bias), &n, &mut h);
+                times_packed(ws, &self.fc1.forward, Init::Bias(self.fc1_bias), &n, &mut h);
                 gelu::in_place(ws.isa(), &mut h);
             }
             // SAFETY: chunks do not overlap.
             unsafe {
-                sink.write(ws, span, |y| times_packed(ws, &self.fc2.forward, Some(self.fc2_bias), &h, y))
+                sink.write(ws, span, |y| times_packed(ws, &self.fc2.forward, Init::Bias(self.fc2_bias), &h, y))
             };
         });
         sink.finish()
@@ -157,10 +157,10 @@ impl Mlp<'_> {
                 let (dx, sums) =
                     unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
                 let stats = &stats[2 * r.start..2 * r.end];
-                times_packed(ws, &self.fc2.backward, None, &dy[span.clone()], du);
+                times_packed(ws, &self.fc2.backward, Init::Zero, &dy[span.clone()], du);
                 gelu::vjp_in_place(ws.isa(), u, du);
                 let mut dn = ws.take(span.len());
-                times_packed(ws, &self.fc1.backward, None, du, &mut dn);
+                times_packed(ws, &self.fc1.backward, Init::Zero, du, &mut dn);
                 back(ws.isa(), self.norm, &x[span.clone()], stats, &dn, dx, base.part(span.clone()), sums);
                 reapply(ws.isa(), self.norm, &x[span], n, stats);
             });

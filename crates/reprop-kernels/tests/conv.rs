@@ -4,7 +4,9 @@ mod common;
 
 use common::{Rng, assert_close, assert_thread_invariant, f64s, workspaces};
 use proptest::prelude::*;
-use reprop_kernels::conv::{Conv3x3, Images, WinogradWeight};
+use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight, pool};
+use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::relu;
 
 /// F(4x4, 3x3) multiplies by up to 8 and divides by 24: it loses about one digit against a direct sum.
 const TOLERANCE: f64 = 5e-6;
@@ -80,6 +82,122 @@ proptest! {
             assert_close("y", &y, &want[0], TOLERANCE);
             assert_close("dx", &dx, &want[1], TOLERANCE);
             assert_close("dw", &dw, &want[2], TOLERANCE);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(24))]
+
+    #[test]
+    fn direct_and_depthwise_convolutions_and_their_gradients_equal_f64(
+        batch in 0usize..4, height in 3usize..17, width in 3usize..17, ci in 1usize..9, co in 1usize..20,
+        slide in prop::sample::select(vec![(1, 1, 0), (1, 2, 0), (3, 2, 1), (3, 1, 1), (7, 2, 3), (2, 2, 0)]), seed: u64,
+    ) {
+        let mut rng = Rng(seed);
+        let (k, stride, pad) = slide;
+        let images = Images { batch, height, width };
+        let reference = Reference { images, ci, co, k, stride, pad };
+        let slide = Slide { kernel: k, stride, padding: pad };
+        prop_assert_eq!(slide.output(images), reference.out());
+        let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(k * k * ci * co), rng.vec(reference.out().len(co)));
+        let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+        // A depthwise convolution is a convolution of each channel alone.
+        let dw_weight = rng.vec(k * k * ci);
+        let dw_dy = rng.vec(reference.out().len(ci));
+        let mut dw_want = [vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]];
+        reference.each(|i, t, o| {
+            for c in 0..ci {
+                let (x, w, d) = (f64::from(x[i * ci + c]), f64::from(dw_weight[t * ci + c]), f64::from(dw_dy[o * ci + c]));
+                dw_want[0][o * ci + c] += x * w;
+                dw_want[1][i * ci + c] += d * w;
+                dw_want[2][t * ci + c] += d * x;
+            }
+        });
+        for ws in workspaces() {
+            let weight = PackedWeight::new(ws.isa(), &w, k * k * ci, co);
+            let conv = Conv2d { images, slide, inputs: ci, weight: &weight };
+            let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+            conv.forward(&x, &mut y, &ws);
+            conv.vjp(&x, &dy, Some(&mut dx), &mut dw, &ws);
+            assert_close("y", &y, &want[0], 2e-6);
+            assert_close("dx", &dx, &want[1], 2e-6);
+            assert_close("dw", &dw, &want[2], 2e-6);
+            let conv = Depthwise { images, slide, channels: ci, weight: &dw_weight };
+            let (mut y, mut dx, mut dw) = (vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]);
+            conv.forward(&x, &mut y, &ws);
+            conv.vjp(&x, &dw_dy, &mut dx, &mut dw, &ws);
+            assert_close("depthwise y", &y, &dw_want[0], 2e-6);
+            assert_close("depthwise dx", &dx, &dw_want[1], 2e-6);
+            assert_close("depthwise dw", &dw, &dw_want[2], 2e-6);
+        }
+    }
+
+    #[test]
+    fn pools_and_their_gradients_equal_f64(
+        batch in 1usize..3, height in 3usize..9, width in 3usize..9, channels in 1usize..5,
+        slide in prop::sample::select(vec![(2, 2, 0), (3, 2, 1), (3, 1, 0)]), seed: u64,
+    ) {
+        let mut rng = Rng(seed);
+        let (kernel, stride, padding) = slide;
+        let (images, slide) = (Images { batch, height, width }, Slide { kernel, stride, padding });
+        let reference = Reference { images, ci: channels, co: channels, k: kernel, stride, pad: padding };
+        let (x, dy) = (rng.vec(images.len(channels)), rng.vec(reference.out().len(channels)));
+        let max = |x: &[f64]| {
+            let mut y = vec![f64::NEG_INFINITY; dy.len()];
+            reference.each(|i, _, o| {
+                for c in 0..channels {
+                    y[o * channels + c] = y[o * channels + c].max(x[i * channels + c]);
+                }
+            });
+            y
+        };
+        let average = |x: &[f64]| {
+            let mut y = vec![0.0; dy.len()];
+            reference.each(|i, _, o| {
+                for c in 0..channels {
+                    y[o * channels + c] += x[i * channels + c] / (kernel * kernel) as f64;
+                }
+            });
+            y
+        };
+        let (mut y, mut dx) = (vec![0.0; dy.len()], vec![0.0; x.len()]);
+        pool::max_forward(images, slide, channels, &x, &mut y);
+        assert_close("max", &y, &max(&f64s(&x)), 1e-7);
+        pool::max_vjp(images, slide, channels, &x, &dy, &mut dx);
+        assert_close("max dx", &dx, &common::gradient(&f64s(&x), |x| common::dot(&max(x), &f64s(&dy))), 1e-6);
+        pool::average_forward(images, slide, channels, &x, &mut y);
+        assert_close("average", &y, &average(&f64s(&x)), 1e-6);
+        pool::average_vjp(images, slide, channels, &dy, &mut dx);
+        assert_close("average dx", &dx, &common::gradient(&f64s(&x), |x| common::dot(&average(x), &f64s(&dy))), 1e-6);
+        let mut mean = vec![0.0; batch * channels];
+        pool::global_forward(images, channels, &x, &mut mean);
+        let want: Vec<f64> = (0..batch * channels)
+            .map(|i| {
+                let (n, c) = (i / channels, i % channels);
+                let pixels = images.pixels();
+                (0..pixels).map(|p| f64::from(x[(n * pixels + p) * channels + c])).sum::<f64>() / pixels as f64
+            })
+            .collect();
+        assert_close("mean", &mean, &want, 1e-6);
+        pool::global_vjp(images, channels, &mean, &mut dx);
+        let want: Vec<f64> = (0..x.len())
+            .map(|i| f64::from(mean[i / (images.pixels() * channels) * channels + i % channels]) / images.pixels() as f64)
+            .collect();
+        assert_close("mean dx", &dx, &want, 1e-6);
+    }
+
+    #[test]
+    fn relu_passes_what_is_positive(len in 0usize..50, seed: u64) {
+        let mut rng = Rng(seed);
+        let (x, dy) = (rng.vec(len), rng.vec(len));
+        for ws in workspaces() {
+            let (mut y, mut dx) = (vec![0.0; len], vec![0.0; len]);
+            relu::forward(ws.isa(), &x, &mut y);
+            relu::vjp(ws.isa(), &x, &dy, &mut dx);
+            for i in 0..len {
+                prop_assert_eq!((y[i], dx[i]), if x[i] > 0.0 { (x[i], dy[i]) } else { (0.0, 0.0) });
+            }
         }
     }
 }

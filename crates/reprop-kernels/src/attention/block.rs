@@ -6,7 +6,7 @@
 //! Four phases backward: `dc = dy Wₒᵀ` beside `dWₒ = cᵀ dy`; heads; rows `dn = dqkv Wᵀ` through the norm; `dW = nᵀ dqkv`.
 
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
-use crate::gemm::{Mat, PackedWeight, Product, gemm};
+use crate::gemm::{Init, Mat, PackedWeight, Product, gemm};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
 use crate::linear::{self, times_packed};
@@ -121,7 +121,7 @@ impl Attention<'_> {
                 };
                 let mut n = ws.take(r.len() * width);
                 normalize(ws.isa(), self.norm, &x[r.start * width..r.end * width], &mut n, stats);
-                times_packed(ws, &self.qkv.forward, Some(self.qkv_bias), &n, qkv);
+                times_packed(ws, &self.qkv.forward, Init::Bias(self.qkv_bias), &n, qkv);
             });
         }
         let mut context = ws.take(rows * width);
@@ -133,7 +133,7 @@ impl Attention<'_> {
             let c = &context[span.clone()];
             // SAFETY: chunks do not overlap.
             unsafe {
-                sink.write(ws, span, |y| times_packed(ws, &self.out.forward, Some(self.out_bias), c, y))
+                sink.write(ws, span, |y| times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y))
             };
         });
         sink.finish()?;
@@ -187,7 +187,7 @@ impl Attention<'_> {
                 };
                 let (x, stats) = (&x[span.clone()], &stats[2 * r.start..2 * r.end]);
                 let mut dn = ws.take(span.len());
-                times_packed(ws, &self.qkv.backward, None, &d_qkv[3 * span.start..3 * span.end], &mut dn);
+                times_packed(ws, &self.qkv.backward, Init::Zero, &d_qkv[3 * span.start..3 * span.end], &mut dn);
                 back(ws.isa(), self.norm, x, stats, &dn, dx, base.part(span.clone()), sums);
                 reapply(ws.isa(), self.norm, x, n, stats);
             });

@@ -1,12 +1,19 @@
 //! Convolutions on images stored height x width x channels, weights stored height x width x inputs x outputs.
 
 mod branch;
+mod depthwise;
+mod direct;
+pub mod pool;
+mod taps;
 mod tiles;
 mod three;
 mod weight;
 mod winograd;
 
 pub use branch::{Branch, BranchSaved, ConvNorm, ConvNormGrads};
+pub use depthwise::Depthwise;
+pub use direct::Conv2d;
+pub use taps::Slide;
 pub use three::Conv3x3;
 pub use weight::WinogradWeight;
 
