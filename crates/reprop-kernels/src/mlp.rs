@@ -121,7 +121,9 @@ impl Mlp<'_> {
             }
             // SAFETY: chunks do not overlap.
             unsafe {
-                sink.write(ws, span, |y| times_packed(ws, &self.fc2.forward, Init::Bias(self.fc2_bias), &h, y))
+                sink.write(ws, span, |y| {
+                    times_packed(ws, &self.fc2.forward, Init::Bias(self.fc2_bias), &h, y);
+                });
             };
         });
         sink.finish()

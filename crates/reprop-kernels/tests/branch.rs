@@ -22,7 +22,8 @@ fn norm(x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
         let mean = column().sum::<f64>() / rows as f64;
         let var = column().map(|x| (x - mean).powi(2)).sum::<f64>() / rows as f64;
         for i in 0..rows {
-            y[i * channels + c] = (x[i * channels + c] - mean) / (var + f64::from(EPS)).sqrt() * scale[c] + bias[c];
+            y[i * channels + c] =
+                (x[i * channels + c] - mean) / (var + f64::from(EPS)).sqrt() * scale[c] + bias[c];
         }
     }
     y
@@ -37,8 +38,9 @@ fn conv(x: &[f64], w: &[f64], images: Images, ci: usize, co: usize) -> Vec<f64> 
                 let (u, v) = (i + a - 1, j + b - 1);
                 if u >= 0 && v >= 0 && u < h && v < w_ {
                     for (c, d) in (0..ci).flat_map(|c| (0..co).map(move |d| (c, d))) {
-                        y[((n * h + i) * w_ + j) as usize * co + d] +=
-                            x[((n * h + u) * w_ + v) as usize * ci + c] * w[((a * 3 + b) as usize * ci + c) * co + d];
+                        y[((n * h + i) * w_ + j) as usize * co + d] += x
+                            [((n * h + u) * w_ + v) as usize * ci + c]
+                            * w[((a * 3 + b) as usize * ci + c) * co + d];
                     }
                 }
             }
@@ -90,7 +92,9 @@ impl Case {
         let mut y = vec![0.0; self.dy.len()];
         let saved = branch.forward_saving(&self.x, &mut Output::Value(&mut y), ws).unwrap();
         let mut eval = vec![0.0; self.dy.len()];
-        branch.forward_eval(&self.x, [&saved.first, &saved.second], &mut Output::Value(&mut eval), ws).unwrap();
+        branch
+            .forward_eval(&self.x, [&saved.first, &saved.second], &mut Output::Value(&mut eval), ws)
+            .unwrap();
         common::assert_same_bits("evaluation with the batch's own moments", &y, &eval);
         let mut dx = vec![0.0; self.x.len()];
         let mut d: Vec<Vec<f32>> = p.iter().map(|p| vec![0.0; p.len()]).collect();

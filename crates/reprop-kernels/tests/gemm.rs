@@ -31,7 +31,9 @@ proptest! {
         let mut want_sums: Vec<f64> = (0..n).map(|j| (0..k).map(|p| f64::from(plain_b[p * n + j])).sum()).collect();
         if accumulate {
             want.iter_mut().zip(&old).for_each(|(w, o)| *w += f64::from(*o));
-            want_sums.iter_mut().for_each(|w| *w += 1.0);
+            for w in &mut want_sums {
+                *w += 1.0;
+            }
         }
         for ws in workspaces() {
             let mut c = old.clone();

@@ -44,7 +44,10 @@ impl Unit {
             .map(|_| {
                 let layer = |weight: Vec<f32>| [weight, vec![1.0; channels], vec![0.0; channels]];
                 let parameters: Vec<Vec<f32>> =
-                    [layer(random(filter, spread)), layer(random(filter, spread))].into_iter().flatten().collect();
+                    [layer(random(filter, spread)), layer(random(filter, spread))]
+                        .into_iter()
+                        .flatten()
+                        .collect();
                 let gradients = parameters.iter().map(|p| vec![0.0; p.len()]).collect();
                 let pack = |i: usize| WinogradWeight::new(ws.isa(), &parameters[i], channels, channels);
                 let packed = [pack(0), pack(3)];

@@ -133,7 +133,9 @@ impl Attention<'_> {
             let c = &context[span.clone()];
             // SAFETY: chunks do not overlap.
             unsafe {
-                sink.write(ws, span, |y| times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y))
+                sink.write(ws, span, |y| {
+                    times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y)
+                });
             };
         });
         sink.finish()?;
@@ -187,7 +189,13 @@ impl Attention<'_> {
                 };
                 let (x, stats) = (&x[span.clone()], &stats[2 * r.start..2 * r.end]);
                 let mut dn = ws.take(span.len());
-                times_packed(ws, &self.qkv.backward, Init::Zero, &d_qkv[3 * span.start..3 * span.end], &mut dn);
+                times_packed(
+                    ws,
+                    &self.qkv.backward,
+                    Init::Zero,
+                    &d_qkv[3 * span.start..3 * span.end],
+                    &mut dn,
+                );
                 back(ws.isa(), self.norm, x, stats, &dn, dx, base.part(span.clone()), sums);
                 reapply(ws.isa(), self.norm, x, n, stats);
             });

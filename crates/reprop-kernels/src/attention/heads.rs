@@ -36,6 +36,7 @@ pub struct Masks<'a> {
 /// Shape and layout of attention on rows `sample x token`, in each of which head `h` takes columns
 /// `h * head_width..(h + 1) * head_width` of its query, key and value parts.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_field_names)]
 pub(crate) struct Heads<'a> {
     /// Samples.
     pub batch: usize,

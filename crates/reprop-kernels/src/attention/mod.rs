@@ -4,8 +4,12 @@
 //! `dV = Pᵀ dO`, `dP = dO Vᵀ`, `dS = P ∘ (dP - rowsum(P ∘ dP))`, `dQ = scale dS K`, `dK = scale dSᵀ Q`, `dbias = Σ_samples dS`.
 
 mod block;
+mod cross;
 mod heads;
 mod softmax;
+mod window;
 
 pub use block::{Attention, AttentionGrads, AttentionSaved, AttentionShape};
+pub use cross::{CrossAttention, CrossGrads};
 pub use heads::{Keep, Masks};
+pub use window::{WindowAttention, WindowGrads, WindowSaved};

@@ -19,7 +19,9 @@ dispatch! {
             });
         }
         let count = (x.len() / channels).max(1) as f32;
-        mean.iter_mut().for_each(|m| *m /= count);
+        for m in mean.iter_mut() {
+            *m /= count;
+        }
         for x in x.chunks_exact(channels) {
             sweep!(s, channels, c, load, store, {
                 let d = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));

@@ -160,7 +160,9 @@ impl BatchNorm<'_> {
         let channels = self.channels();
         let mut back = ws.take(4 * channels);
         for c in 0..channels {
-            let total = |at: usize| -> f64 { sums.iter().skip(at + c).step_by(2 * channels).map(|&s| f64::from(s)).sum() };
+            let total = |at: usize| -> f64 {
+                sums.iter().skip(at + c).step_by(2 * channels).map(|&s| f64::from(s)).sum()
+            };
             let (first, second) = (total(0), total(channels));
             let r = 1.0 / (f64::from(moments.variance[c]) + f64::from(self.eps)).sqrt();
             let a = f64::from(self.scale[c]) * r;

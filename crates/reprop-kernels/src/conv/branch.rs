@@ -65,7 +65,12 @@ impl Branch<'_> {
     ///
     /// # Panics
     /// If shapes do not fit.
-    pub fn forward_saving(&self, x: &[f32], output: &mut Output, ws: &Workspace) -> Result<BranchSaved, GridOverflow> {
+    pub fn forward_saving(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<BranchSaved, GridOverflow> {
         self.check(x);
         let (c1, first) = self.layer(self.first, &copy_in(x, self.images, self.first.weight.inputs()), ws);
         let map = self.first.norm.map(&first, ws);
@@ -142,7 +147,8 @@ impl Branch<'_> {
                     masked(isa, frame.row(y), frame.depth(), &saved.c1[row], &map1, None, true, dn, sums);
                 }
             };
-            let (fill_x, fill_dy) = (self.activated(&saved.c1, &map1, ws), through_norm(images, &dz, &saved.c2, &back, ws));
+            let (fill_x, fill_dy) =
+                (self.activated(&saved.c1, &map1, ws), through_norm(images, &dz, &saved.c2, &back, ws));
             self.conv(self.second).run_vjp(&fill_x, &fill_dy, Some(&take), second.weight, ws);
         }
         let back = self.first.norm.back(&saved.first, &sums, rows, first.norm, ws);
@@ -168,7 +174,12 @@ impl Branch<'_> {
     }
 
     /// A convolution's raw output and its moments.
-    fn layer(&self, layer: ConvNorm, fill: &(dyn Fn(usize, &mut Frame) + Sync), ws: &Workspace) -> (Buffer, Moments) {
+    fn layer(
+        &self,
+        layer: ConvNorm,
+        fill: &(dyn Fn(usize, &mut Frame) + Sync),
+        ws: &Workspace,
+    ) -> (Buffer, Moments) {
         let (images, channels) = (self.images, layer.weight.outputs());
         let (mut c, mut parts) = (ws.take(images.len(channels)), ws.take(images.batch * 2 * channels));
         {
@@ -190,7 +201,12 @@ impl Branch<'_> {
     }
 
     /// Fills frames with `relu(a c + b)`.
-    fn activated<'b>(&self, c: &'b [f32], map: &'b [f32], ws: &'b Workspace) -> impl Fn(usize, &mut Frame) + Sync + 'b {
+    fn activated<'b>(
+        &self,
+        c: &'b [f32],
+        map: &'b [f32],
+        ws: &'b Workspace,
+    ) -> impl Fn(usize, &mut Frame) + Sync + 'b {
         let images = self.images;
         move |i, frame| {
             let row = images.width * frame.channels;
@@ -218,7 +234,9 @@ impl Branch<'_> {
             let skip = self.residual.then(|| &x[span.clone()]);
             // SAFETY: images do not overlap.
             unsafe {
-                sink.write(ws, span.clone(), |y| affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels));
+                sink.write(ws, span.clone(), |y| {
+                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels);
+                });
             }
         });
         sink.finish()
@@ -229,7 +247,10 @@ impl Branch<'_> {
         assert_eq!(x.len(), self.images.len(first.inputs()), "x does not fit");
         assert_eq!(first.outputs(), second.inputs(), "the convolutions do not fit each other");
         assert_eq!(first.outputs(), second.outputs(), "both convolutions must have the same outputs");
-        assert!(!self.residual || first.inputs() == second.outputs(), "a residual needs as many outputs as inputs");
+        assert!(
+            !self.residual || first.inputs() == second.outputs(),
+            "a residual needs as many outputs as inputs"
+        );
     }
 }
 

@@ -54,7 +54,10 @@ impl Depthwise<'_> {
             for_each(self.images.batch, |image| {
                 // SAFETY: each image has its own sums and pixels.
                 let (dw, dx) = unsafe {
-                    (parts.slice(image * count..(image + 1) * count), dx.slice(image * size..(image + 1) * size))
+                    (
+                        parts.slice(image * count..(image + 1) * count),
+                        dx.slice(image * size..(image + 1) * size),
+                    )
                 };
                 dx.fill(0.0);
                 back_image(ws.isa(), *self, x, dy, image, dx, dw);

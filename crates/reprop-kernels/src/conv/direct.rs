@@ -87,7 +87,13 @@ impl Conv2d<'_> {
                         let mut packed = ws.take(packed_len(isa, pixels.len(), outputs));
                         pack_all(isa, right, &mut packed);
                         let left = Mat::new(&rows, pixels.len(), taps).t();
-                        multiply(isa, left, Right::Packed(&packed), Target::new(dw, taps, outputs, outputs), Init::Add);
+                        multiply(
+                            isa,
+                            left,
+                            Right::Packed(&packed),
+                            Target::new(dw, taps, outputs, outputs),
+                            Init::Add,
+                        );
                         if let Some(dx) = dx.as_deref_mut() {
                             times_packed(ws, &self.weight.backward, Init::Zero, dy, &mut rows);
                             self.scatter(&rows, pixels, image, dx);
@@ -130,7 +136,13 @@ impl Conv2d<'_> {
     }
 
     fn check(&self, x: &[f32]) -> (Images, usize) {
-        assert_eq!(x.len(), self.images.len(self.inputs), "x must hold {:?} of {} channels", self.images, self.inputs);
+        assert_eq!(
+            x.len(),
+            self.images.len(self.inputs),
+            "x must hold {:?} of {} channels",
+            self.images,
+            self.inputs
+        );
         let taps = self.slide.kernel * self.slide.kernel * self.inputs;
         assert_eq!(self.weight.inputs(), taps, "the weight must have {taps} rows");
         (self.slide.output(self.images), self.weight.outputs())

@@ -5,8 +5,8 @@ mod depthwise;
 mod direct;
 pub mod pool;
 mod taps;
-mod tiles;
 mod three;
+mod tiles;
 mod weight;
 mod winograd;
 

@@ -87,7 +87,9 @@ pub fn global_forward(images: Images, channels: usize, x: &[f32], y: &mut [f32])
         for x in x[image * size..(image + 1) * size].chunks_exact(channels) {
             y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
         }
-        y.iter_mut().for_each(|y| *y *= share);
+        for y in y {
+            *y *= share;
+        }
     });
 }
 

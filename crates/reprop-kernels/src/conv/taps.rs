@@ -39,7 +39,8 @@ impl Slide {
                 && x >= self.padding
                 && y < images.height + self.padding
                 && x < images.width + self.padding;
-            inside.then(|| (tap, (image * images.height + y - self.padding) * images.width + x - self.padding))
+            inside
+                .then(|| (tap, (image * images.height + y - self.padding) * images.width + x - self.padding))
         })
     }
 }

@@ -10,7 +10,8 @@
 use std::ops::Range;
 
 use super::tiles::{
-    Layout, Span, Tiling, frame_depth, gather_input, gather_output_gradient, scatter_input_gradient, scatter_output,
+    Layout, Span, Tiling, frame_depth, gather_input, gather_output_gradient, scatter_input_gradient,
+    scatter_output,
 };
 use super::weight::filter_gradient;
 use super::{Images, WinogradWeight};
@@ -75,7 +76,11 @@ impl Conv3x3<'_> {
     /// If lengths do not fit.
     pub fn forward(&self, x: &[f32], y: &mut [f32], ws: &Workspace) {
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
-        assert_eq!((x.len(), y.len()), (self.images.len(inputs), self.images.len(outputs)), "images do not fit");
+        assert_eq!(
+            (x.len(), y.len()),
+            (self.images.len(inputs), self.images.len(outputs)),
+            "images do not fit"
+        );
         let y = Shared::new(y);
         self.run(&copy_in(x, self.images, inputs), &copy_out(&y, self.images, outputs), ws);
     }
@@ -86,7 +91,11 @@ impl Conv3x3<'_> {
     /// If lengths do not fit.
     pub fn vjp(&self, x: &[f32], dy: &[f32], dx: &mut [f32], dw: &mut [f32], ws: &Workspace) {
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
-        assert_eq!((x.len(), dy.len()), (self.images.len(inputs), self.images.len(outputs)), "images do not fit");
+        assert_eq!(
+            (x.len(), dy.len()),
+            (self.images.len(inputs), self.images.len(outputs)),
+            "images do not fit"
+        );
         assert_eq!(dx.len(), x.len(), "dx must be like x");
         let dx = Shared::new(dx);
         let (fill_x, fill_dy) = (copy_in(x, self.images, inputs), copy_in(dy, self.images, outputs));
@@ -133,7 +142,14 @@ impl Conv3x3<'_> {
         });
     }
 
-    pub(crate) fn run_vjp(&self, fill_x: Fill, fill_dy: Fill, done: Option<Done>, dw: &mut [f32], ws: &Workspace) {
+    pub(crate) fn run_vjp(
+        &self,
+        fill_x: Fill,
+        fill_dy: Fill,
+        done: Option<Done>,
+        dw: &mut [f32],
+        ws: &Workspace,
+    ) {
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         let in_group = self.blocks().div_ceil(GROUPS).max(1);
         let groups = self.blocks().div_ceil(in_group);
@@ -168,12 +184,20 @@ impl Conv3x3<'_> {
                             multiply(ws.isa(), v.matrix(point, tiles).t(), m.rows(point), c, init);
                             if dx.is_some() {
                                 let dm = m.matrix(point, tiles);
-                                multiply(ws.isa(), dm, Right::Packed(u.data()), v.target(point, tiles), Init::Zero);
+                                multiply(
+                                    ws.isa(),
+                                    dm,
+                                    Right::Packed(u.data()),
+                                    v.target(point, tiles),
+                                    Init::Zero,
+                                );
                             }
                         }
                         init = Init::Add;
                         if let Some(dx) = &mut dx {
-                            dx.each(&spans, |frame, span| scatter_input_gradient(ws.isa(), &v.data, frame, span));
+                            dx.each(&spans, |frame, span| {
+                                scatter_input_gradient(ws.isa(), &v.data, frame, span);
+                            });
                         }
                     }
                     if let (Some(dx), Some(done)) = (&mut dx, done) {
@@ -223,7 +247,11 @@ pub(crate) fn copy_in(x: &[f32], images: Images, channels: usize) -> impl Fn(usi
 }
 
 /// Copies image `i` out of its frame into `y`.
-pub(crate) fn copy_out<'a>(y: &'a Shared<'a>, images: Images, channels: usize) -> impl Fn(usize, &Frame) + Sync + 'a {
+pub(crate) fn copy_out<'a>(
+    y: &'a Shared<'a>,
+    images: Images,
+    channels: usize,
+) -> impl Fn(usize, &Frame) + Sync + 'a {
     move |image, frame| {
         let depth = frame.depth();
         let row = images.width * channels;

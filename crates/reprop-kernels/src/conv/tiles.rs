@@ -84,7 +84,10 @@ impl Span {
 
     #[inline(always)]
     fn check(&self, frame: usize, matrices: usize) {
-        assert!(self.tiles.end <= self.tiling.count() && self.depth.is_multiple_of(MAX_LANES), "tiles outside a frame");
+        assert!(
+            self.tiles.end <= self.tiling.count() && self.depth.is_multiple_of(MAX_LANES),
+            "tiles outside a frame"
+        );
         assert!(frame >= self.tiling.frame_len(self.depth), "frame too short");
         assert!(self.depth <= self.layout.row, "rows of the matrices too short");
         assert!(matrices >= self.layout.len(), "matrices too short");

@@ -80,7 +80,13 @@ impl WinogradWeight {
 
 /// `dg = Gᵀ dU G` summed over `groups` partial sums of `dU`, each 36 matrices inputs x outputs (rows `layout.row` apart), in
 /// order.
-pub(crate) fn filter_gradient(partials: &[f32], layout: Layout, inputs: usize, outputs: usize, dw: &mut [f32]) {
+pub(crate) fn filter_gradient(
+    partials: &[f32],
+    layout: Layout,
+    inputs: usize,
+    outputs: usize,
+    dw: &mut [f32],
+) {
     assert_eq!(dw.len(), 9 * inputs * outputs, "the gradient must be 3 x 3 x {inputs} x {outputs}");
     let dw = Shared::new(dw);
     for_each(inputs, |input| {
