@@ -134,7 +134,7 @@ impl Attention<'_> {
             // SAFETY: chunks do not overlap.
             unsafe {
                 sink.write(ws, span, |y| {
-                    times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y)
+                    times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y);
                 });
             };
         });
