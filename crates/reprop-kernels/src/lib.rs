@@ -22,6 +22,7 @@ mod math;
 pub mod mlp;
 pub mod optimizer;
 pub mod output;
+pub mod probe;
 pub mod recurrent;
 pub mod relu;
 mod rows;

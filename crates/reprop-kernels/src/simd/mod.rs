@@ -80,6 +80,19 @@ impl Isa {
         }
     }
 
+    /// `f32` lanes of a vector.
+    pub const fn lanes(self) -> usize {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512(_) => <Avx512 as Simd>::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2(_) => <Avx2 as Simd>::LANES,
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon(_) => <Neon as Simd>::LANES,
+            Set::Portable(_) => <Portable as Simd>::LANES,
+        }
+    }
+
     /// Columns of a packed panel of a matrix product on this set.
     pub(crate) const fn panel_width(self) -> usize {
         match self.0 {
