@@ -153,7 +153,6 @@ proptest! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "too long")]
     fn attention_equals_f64_over_several_chunks(tokens in 1usize..90, heads in 1usize..4, masks: [bool; 4], seed: u64) {
         let case = Case::new((3, tokens, heads, 17), masks, seed);
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
@@ -165,7 +164,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn long_sequences_are_cut_into_query_blocks() {
     let case = Case::new((1, 300, 1, 8), [true, false, false, true], 3);
     let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
@@ -180,7 +178,6 @@ fn long_sequences_are_cut_into_query_blocks() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     for masks in [[false; 4], [true; 4]] {
         let case = Case::new((5, 50, 3, 20), masks, 11);

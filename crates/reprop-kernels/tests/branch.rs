@@ -183,7 +183,6 @@ fn running_statistics_move_towards_the_batch() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let case = Case::new(Images { batch: 9, height: 12, width: 10 }, 18, 18, true, 3);
     assert_thread_invariant("branch", |ws| case.run(ws));

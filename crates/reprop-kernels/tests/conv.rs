@@ -203,7 +203,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn an_image_of_several_tile_blocks_equals_f64() {
     let mut rng = Rng(6);
     let (images, ci, co) = (Images { batch: 2, height: 41, width: 39 }, 5, 33);
@@ -223,7 +222,6 @@ fn an_image_of_several_tile_blocks_equals_f64() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(7);
     let (images, ci, co) = (Images { batch: 37, height: 9, width: 8 }, 18, 20);

@@ -73,7 +73,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn large_products_cross_every_block_border() {
     let (m, k, n) = (401, 777, 393);
     let mut rng = Rng(1);
@@ -99,7 +98,6 @@ fn large_products_cross_every_block_border() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn padded_rows_change_no_bit() {
     let (rows, k, n) = (61, 1024, 40);
     let mut rng = Rng(2);
@@ -115,7 +113,6 @@ fn padded_rows_change_no_bit() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let (rows, inputs, outputs) = (150, 385, 420);
     let mut rng = Rng(3);

@@ -14,7 +14,6 @@ proptest! {
     #![proptest_config(common::cases(64))]
 
     #[test]
-    #[cfg_attr(miri, ignore = "too long")]
     fn subtracting_gives_back_every_bit(len in 0usize..9000, bits in 0u32..=20, seed: u64) {
         let grid = Grid { bits };
         let mut rng = Rng(seed);

@@ -69,7 +69,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(4);
     let (rows, classes) = (133, 77);

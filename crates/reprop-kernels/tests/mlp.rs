@@ -15,7 +15,6 @@ const TOLERANCE: f64 = 3e-6;
 const EPS: f32 = 1e-6;
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn gelu_and_its_slope_equal_erf_everywhere() {
     let x: Vec<f32> = (-4000..=4000).map(|i| i as f32 / 500.0).collect();
     let ones = vec![1.0; x.len()];
@@ -106,7 +105,6 @@ proptest! {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "too long")]
     fn mlp_forward_equals_f64_over_several_chunks(rows in 1usize..200, width in 20usize..70, seed: u64) {
         let case = Case::new(rows, width, 2 * width + 1, seed);
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
@@ -118,14 +116,12 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let case = Case::new(205, 72, 150, 5);
     assert_thread_invariant("mlp", |ws| case.run(ws));
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn layer_norm_alone_equals_the_one_inside_and_can_add_to_dx() {
     let (rows, width) = (131, 37);
     let mut rng = Rng(9);

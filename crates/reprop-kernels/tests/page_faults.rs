@@ -19,7 +19,6 @@ fn faults() -> i64 {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn a_steady_transformer_step_has_no_page_faults() {
     let ws = Workspace::default();
     common::on_threads(2, || {

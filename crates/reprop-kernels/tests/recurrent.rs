@@ -151,7 +151,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(2);
     let (rows, inputs, n) = (70, 33, 40);

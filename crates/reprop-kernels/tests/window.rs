@@ -185,7 +185,6 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long")]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let case = Case::new(Images { batch: 3, height: 14, width: 14 }, 7, 3, 2, 8, 5);
     assert_thread_invariant("windows", |ws| case.run(Keep::Probabilities, ws));

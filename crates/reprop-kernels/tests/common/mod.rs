@@ -150,7 +150,5 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// Property tests run this many cases and write nothing beside the sources.
 pub fn cases(count: u32) -> proptest::test_runner::Config {
-    // Miri takes a thousand times as long; it looks for undefined behaviour, which few cases show.
-    let count = if cfg!(miri) { 1 } else { count };
     proptest::test_runner::Config { cases: count, failure_persistence: None, ..Default::default() }
 }
