@@ -16,10 +16,10 @@ use reprop_kernels::optimizer::AdamW;
 use reprop_kernels::recurrent::LstmCell;
 use reprop_kernels::{Workspace, gelu, linear, probe};
 
-#[path = "../examples/units/convolution.rs"]
-mod convolution;
-#[path = "../examples/units/transformer.rs"]
-mod transformer;
+#[path = "../examples/units/mod.rs"]
+mod units;
+
+use units::{convolution, transformer};
 
 fn main() {
     divan::main();
@@ -113,7 +113,7 @@ fn attention_heads(bencher: Bencher, tokens: usize) {
 fn conv_3x3(bencher: Bencher, channels: usize) {
     let ws = Workspace::default();
     let images = Images { batch: 32, height: 2048 / channels, width: 2048 / channels };
-    let weight = WinogradWeight::new(ws.isa(), &data(9 * channels * channels), channels, channels);
+    let weight = WinogradWeight::new(&data(9 * channels * channels), channels, channels, &ws);
     let conv = Conv3x3 { images, weight: &weight };
     let (x, mut y) = (data(images.len(channels)), data(images.len(channels)));
     bencher

@@ -9,10 +9,9 @@ use std::time::Instant;
 
 use reprop_kernels::Workspace;
 
-#[path = "units/convolution.rs"]
-mod convolution;
-#[path = "units/transformer.rs"]
-mod transformer;
+mod units;
+
+use units::{convolution, transformer};
 
 enum Unit {
     A(transformer::Unit),

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, workspaces};
+use common::{
+    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+};
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::attention::{Attention, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks};
@@ -135,13 +137,7 @@ proptest! {
         let (x, dy) = (f64s(&case.x), f64s(&case.dy));
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
-        for i in 0..p.len() {
-            want.push(gradient(&p[i], |q| {
-                let mut p = p.clone();
-                p[i] = q.to_vec();
-                dot(&case.reference(&x, &p), &dy)
-            }));
-        }
+        want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
             let kept = case.run(Keep::Probabilities, &ws);
             let again = case.run(Keep::Nothing, &ws);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, workspaces};
+use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces};
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads, Moments};
@@ -80,8 +80,8 @@ impl Case {
 
     fn run(&self, ws: &Workspace) -> Vec<Vec<f32>> {
         let p = &self.p;
-        let weight1 = WinogradWeight::new(ws.isa(), &p[0], self.ci, self.co);
-        let weight2 = WinogradWeight::new(ws.isa(), &p[3], self.co, self.co);
+        let weight1 = WinogradWeight::new(&p[0], self.ci, self.co, ws);
+        let weight2 = WinogradWeight::new(&p[3], self.co, self.co, ws);
         let norm = |i: usize| BatchNorm { scale: &p[i], bias: &p[i + 1], eps: EPS };
         let branch = Branch {
             images: self.images,
@@ -132,13 +132,7 @@ proptest! {
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
         prop_assume!(!near_a_kink(&case, &p));
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
-        for i in 0..p.len() {
-            want.push(gradient(&p[i], |q| {
-                let mut p = p.clone();
-                p[i] = q.to_vec();
-                dot(&case.reference(&x, &p), &dy)
-            }));
-        }
+        want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
             for (i, (got, want)) in case.run(&ws).iter().zip(&want).enumerate() {
                 assert_close(&format!("result {i}"), got, want, TOLERANCE);

@@ -6,7 +6,7 @@ use common::{Rng, assert_close, assert_thread_invariant, f64s, workspaces};
 use proptest::prelude::*;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight, pool};
 use reprop_kernels::gemm::PackedWeight;
-use reprop_kernels::relu;
+use reprop_kernels::{Workspace, relu};
 
 /// F(4x4, 3x3) multiplies by up to 8 and divides by 24: it loses about one digit against a direct sum.
 const TOLERANCE: f64 = 2e-5;
@@ -61,6 +61,32 @@ impl Reference {
     }
 }
 
+fn run_winograd(
+    images: Images,
+    (ci, co): (usize, usize),
+    [x, w, dy]: [&[f32]; 3],
+    ws: &Workspace,
+) -> [Vec<f32>; 3] {
+    let weight = WinogradWeight::new(w, ci, co, ws);
+    let conv = Conv3x3 { images, weight: &weight };
+    let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+    conv.forward(x, &mut y, ws);
+    conv.vjp(x, dy, &mut dx, &mut dw, ws);
+    [y, dx, dw]
+}
+
+fn check_winograd(
+    images: Images,
+    channels: (usize, usize),
+    tensors: [&[f32]; 3],
+    want: &[Vec<f64>; 3],
+    ws: &Workspace,
+) {
+    for (got, want) in run_winograd(images, channels, tensors, ws).iter().zip(want) {
+        assert_close("y, dx or dw", got, want, TOLERANCE);
+    }
+}
+
 proptest! {
     #![proptest_config(common::cases(24))]
 
@@ -74,14 +100,7 @@ proptest! {
         let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
         let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
         for ws in workspaces() {
-            let weight = WinogradWeight::new(ws.isa(), &w, ci, co);
-            let conv = Conv3x3 { images, weight: &weight };
-            let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
-            conv.forward(&x, &mut y, &ws);
-            conv.vjp(&x, &dy, &mut dx, &mut dw, &ws);
-            assert_close("y", &y, &want[0], TOLERANCE);
-            assert_close("dx", &dx, &want[1], TOLERANCE);
-            assert_close("dw", &dw, &want[2], TOLERANCE);
+            check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
         }
     }
 }
@@ -210,14 +229,7 @@ fn an_image_of_several_tile_blocks_equals_f64() {
     let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
     let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
     for ws in workspaces() {
-        let weight = WinogradWeight::new(ws.isa(), &w, ci, co);
-        let conv = Conv3x3 { images, weight: &weight };
-        let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
-        conv.forward(&x, &mut y, &ws);
-        conv.vjp(&x, &dy, &mut dx, &mut dw, &ws);
-        assert_close("y", &y, &want[0], TOLERANCE);
-        assert_close("dx", &dx, &want[1], TOLERANCE);
-        assert_close("dw", &dw, &want[2], TOLERANCE);
+        check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
     }
 }
 
@@ -226,12 +238,5 @@ fn bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(7);
     let (images, ci, co) = (Images { batch: 37, height: 9, width: 8 }, 18, 20);
     let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
-    assert_thread_invariant("conv3x3", |ws| {
-        let weight = WinogradWeight::new(ws.isa(), &w, ci, co);
-        let conv = Conv3x3 { images, weight: &weight };
-        let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
-        conv.forward(&x, &mut y, ws);
-        conv.vjp(&x, &dy, &mut dx, &mut dw, ws);
-        vec![y, dx, dw]
-    });
+    assert_thread_invariant("conv3x3", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).into());
 }

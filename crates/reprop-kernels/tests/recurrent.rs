@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, workspaces};
+use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradients, workspaces};
 use proptest::prelude::*;
 use reprop_kernels::gemm::PackedWeight;
 use reprop_kernels::optimizer::{AdamW, Sgd};
@@ -42,18 +42,6 @@ fn gru(t: &[Vec<f64>], n: usize) -> Vec<f64> {
         .collect()
 }
 
-fn gradients(t: &[Vec<f64>], d: &[f64], f: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Vec<f64>> {
-    (0..t.len())
-        .map(|i| {
-            gradient(&t[i], |x| {
-                let mut t = t.to_vec();
-                t[i] = x.to_vec();
-                dot(&f(&t), d)
-            })
-        })
-        .collect()
-}
-
 fn run_lstm(
     t: &[Vec<f32>],
     d: &[f32],
@@ -83,7 +71,7 @@ proptest! {
         let t: Vec<Vec<f32>> = [rows * inputs, rows * n, rows * n, inputs * 4 * n, n * 4 * n, 4 * n].map(|l| rng.vec(l)).into();
         let d = rng.vec(2 * rows * n);
         let t64: Vec<Vec<f64>> = t.iter().map(|t| f64s(t)).collect();
-        let mut want = gradients(&t64, &f64s(&d), |t| lstm(t, n));
+        let mut want = gradients(&t64, |t| dot(&lstm(t, n), &f64s(&d)));
         // Parameters' gradients are added to ones.
         want[3..].iter_mut().flatten().for_each(|w| *w += 1.0);
         want.insert(0, lstm(&t64, n));
@@ -100,7 +88,7 @@ proptest! {
         let t: Vec<Vec<f32>> = [rows * inputs, rows * n, inputs * 3 * n, n * 3 * n, 3 * n, 3 * n].map(|l| rng.vec(l)).into();
         let d = rng.vec(rows * n);
         let t64: Vec<Vec<f64>> = t.iter().map(|t| f64s(t)).collect();
-        let want = gradients(&t64, &f64s(&d), |t| gru(t, n));
+        let want = gradients(&t64, |t| dot(&gru(t, n), &f64s(&d)));
         for ws in workspaces() {
             let input = PackedWeight::new(ws.isa(), &t[2], inputs, 3 * n);
             let hidden = PackedWeight::new(ws.isa(), &t[3], n, 3 * n);

@@ -189,7 +189,7 @@ fn convolution_kernels_stay_inside_their_slices() {
         let (images, channels) = (Images { batch: 2, height: 5, width: 3 }, 3);
         let len = images.len(channels);
         odd!(x: len, dy: len, y: len, dx: len, w: 81, dw: 81, dw2: 81, scale: 3, bias: 3, ds: 3, db: 3, ds2: 3, db2: 3);
-        let weight = WinogradWeight::new(ws.isa(), w.get(), channels, channels);
+        let weight = WinogradWeight::new(w.get(), channels, channels, ws);
         let conv = Conv3x3 { images, weight: &weight };
         conv.forward(x.get(), y.get_mut(), ws);
         conv.vjp(x.get(), dy.get(), dx.get_mut(), dw.get_mut(), ws);

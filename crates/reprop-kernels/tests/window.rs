@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, workspaces};
+use common::{
+    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+};
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::attention::{CrossAttention, CrossGrads, Keep, Masks, WindowAttention, WindowGrads};
@@ -116,13 +118,7 @@ proptest! {
         let (x, dy) = (f64s(&case.x), f64s(&case.dy));
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
-        for i in 0..p.len() {
-            want.push(gradient(&p[i], |q| {
-                let mut p = p.clone();
-                p[i] = q.to_vec();
-                dot(&case.reference(&x, &p), &dy)
-            }));
-        }
+        want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
             let kept = case.run(Keep::Probabilities, &ws);
             for (i, (got, want)) in kept.iter().zip(&want).enumerate() {
@@ -160,15 +156,7 @@ proptest! {
             o
         };
         let t = [f64s(&q), f64s(&k), f64s(&v)];
-        let want: Vec<Vec<f64>> = (0..3)
-            .map(|i| {
-                gradient(&t[i], |x| {
-                    let mut t = t.clone();
-                    t[i] = x.to_vec();
-                    dot(&reference(&t), &f64s(&d_o))
-                })
-            })
-            .collect();
+        let want = gradients(&t, |t| dot(&reference(t), &f64s(&d_o)));
         let attention = CrossAttention { batch, queries, keys, heads, head_width: head, masks: Masks::default() };
         for ws in workspaces() {
             let mut o = vec![0.0; q.len()];

@@ -5,6 +5,8 @@ use reprop_kernels::conv::{Branch, ConvNorm, ConvNormGrads, Images, WinogradWeig
 use reprop_kernels::output::{Base, Output};
 use reprop_kernels::{Buffer, Workspace};
 
+use super::random::Random;
+
 const DEPTH: usize = 4;
 const BATCH: usize = 32;
 
@@ -29,33 +31,25 @@ impl Unit {
     pub fn new(channels: usize, ws: &Workspace) -> Self {
         let side = 2048 / channels;
         let images = Images { batch: BATCH, height: side, width: side };
-        let mut state = 1u32;
-        let mut random = |len: usize, scale: f32| -> Vec<f32> {
-            (0..len)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    ((state >> 8) as f32 / (1 << 23) as f32 - 1.0) * scale
-                })
-                .collect()
-        };
+        let mut random = Random::new();
         let filter = 9 * channels * channels;
         let spread = (1.0 / (9.0 * channels as f32)).sqrt();
         let blocks = (0..DEPTH)
             .map(|_| {
                 let layer = |weight: Vec<f32>| [weight, vec![1.0; channels], vec![0.0; channels]];
                 let parameters: Vec<Vec<f32>> =
-                    [layer(random(filter, spread)), layer(random(filter, spread))]
+                    [layer(random.vec(filter, spread)), layer(random.vec(filter, spread))]
                         .into_iter()
                         .flatten()
                         .collect();
                 let gradients = parameters.iter().map(|p| vec![0.0; p.len()]).collect();
-                let pack = |i: usize| WinogradWeight::new(ws.isa(), &parameters[i], channels, channels);
+                let pack = |i: usize| WinogradWeight::new(&parameters[i], channels, channels, ws);
                 let packed = [pack(0), pack(3)];
                 Block { parameters, gradients, packed }
             })
             .collect();
         let len = images.len(channels);
-        Self { images, channels, blocks, x: random(len, 1.0), dy: random(len, 1.0) }
+        Self { images, channels, blocks, x: random.vec(len, 1.0), dy: random.vec(len, 1.0) }
     }
 
     /// As direct convolutions: multiply-adds count two.
@@ -67,8 +61,8 @@ impl Unit {
     /// One forward and backward; the weights are transformed anew, as after an optimizer's step.
     pub fn step(&mut self, ws: &Workspace) {
         for block in &mut self.blocks {
-            block.packed[0].repack(&block.parameters[0]);
-            block.packed[1].repack(&block.parameters[3]);
+            block.packed[0].repack(&block.parameters[0], ws);
+            block.packed[1].repack(&block.parameters[3], ws);
         }
         let mut x = Buffer::copy_of(ws, &self.x);
         let mut kept = Vec::new();

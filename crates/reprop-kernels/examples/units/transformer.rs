@@ -8,6 +8,8 @@ use reprop_kernels::mlp::{Mlp, MlpGrads};
 use reprop_kernels::output::{Base, Output};
 use reprop_kernels::{Buffer, Workspace};
 
+use super::random::Random;
+
 const DEPTH: usize = 4;
 const TOKENS: usize = 197;
 const WIDTH: usize = 384;
@@ -45,18 +47,10 @@ struct Block {
 
 impl Unit {
     pub fn new(batch: usize, ws: &Workspace) -> Self {
-        let mut state = 1u32;
-        let mut random = |len: usize, scale: f32| -> Vec<f32> {
-            (0..len)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    ((state >> 8) as f32 / (1 << 23) as f32 - 1.0) * scale
-                })
-                .collect()
-        };
+        let mut random = Random::new();
         let blocks = (0..DEPTH)
             .map(|_| {
-                let mut parameters: Vec<Vec<f32>> = SIZES.iter().map(|&len| random(len, 0.04)).collect();
+                let mut parameters: Vec<Vec<f32>> = SIZES.iter().map(|&len| random.vec(len, 0.04)).collect();
                 parameters[0].fill(1.0);
                 parameters[6].fill(1.0);
                 let gradients = SIZES.iter().map(|&len| vec![0.0; len]).collect();
@@ -71,7 +65,7 @@ impl Unit {
             })
             .collect();
         let len = batch * TOKENS * WIDTH;
-        Self { batch, blocks, x: random(len, 1.0), dy: random(len, 1.0) }
+        Self { batch, blocks, x: random.vec(len, 1.0), dy: random.vec(len, 1.0) }
     }
 
     /// Multiply-adds of all products count two; nothing else counts.

@@ -208,7 +208,7 @@ impl Conv3x3<'_> {
                 }
             });
         }
-        filter_gradient(&du, du_layout, inputs, outputs, dw);
+        filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
     }
 }
 

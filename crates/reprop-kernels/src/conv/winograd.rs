@@ -90,6 +90,46 @@ impl Transform<4, 6> for OutputBack {
     }
 }
 
+/// `G g`.
+pub(crate) struct Filter;
+
+impl Transform<3, 6> for Filter {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, g: [S::V; 3]) -> [S::V; 6] {
+        let (quarter, sixth) = (s.splat(1.0 / 4.0), s.splat(1.0 / 6.0));
+        let even = s.mul(s.splat(-1.0 / 6.0), s.add(g[0], g[2]));
+        let odd = s.mul(sixth, g[1]);
+        let far = s.fma(s.splat(1.0 / 24.0), g[0], s.mul(sixth, g[2]));
+        let odd_far = s.mul(s.splat(1.0 / 12.0), g[1]);
+        [
+            s.mul(quarter, g[0]),
+            s.sub(even, odd),
+            s.add(even, odd),
+            s.add(far, odd_far),
+            s.sub(far, odd_far),
+            g[2],
+        ]
+    }
+}
+
+/// `Gᵀ u`.
+pub(crate) struct FilterBack;
+
+impl Transform<6, 3> for FilterBack {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, u: [S::V; 6]) -> [S::V; 3] {
+        let (sum12, dif12) = (s.add(u[1], u[2]), s.sub(u[2], u[1]));
+        let (sum34, dif34) = (s.add(u[3], u[4]), s.sub(u[3], u[4]));
+        let sixth = s.splat(1.0 / 6.0);
+        let near = s.mul(s.splat(-1.0 / 6.0), sum12);
+        [
+            s.fma(s.splat(1.0 / 24.0), sum34, s.fma(s.splat(1.0 / 4.0), u[0], near)),
+            s.fma(s.splat(1.0 / 12.0), dif34, s.mul(sixth, dif12)),
+            s.add(u[5], s.fma(sixth, sum34, near)),
+        ]
+    }
+}
+
 /// `T x Tᵀ`.
 #[inline(always)]
 pub(crate) fn both_sides<T: Transform<N, M>, S: Simd, const N: usize, const M: usize>(

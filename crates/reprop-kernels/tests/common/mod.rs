@@ -144,6 +144,19 @@ pub fn gradient(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
         .collect()
 }
 
+/// Gradient of `f` with respect to each of several tensors.
+pub fn gradients(at: &[Vec<f64>], f: impl Fn(&[Vec<f64>]) -> f64) -> Vec<Vec<f64>> {
+    (0..at.len())
+        .map(|i| {
+            gradient(&at[i], |x| {
+                let mut t = at.to_vec();
+                t[i] = x.to_vec();
+                f(&t)
+            })
+        })
+        .collect()
+}
+
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
