@@ -1,7 +1,7 @@
 //! Matrix products `C (+)= A B`, packed and blocked by shape alone.
 //!
-//! `k` is cut into equal blocks of at most [`K_BLOCK`]; within a block each element of `C` is one chain of multiply-adds,
-//! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see [`micro`]). So the
+//! `k` is cut into equal blocks of at most `K_BLOCK`; within a block each element of `C` is one chain of multiply-adds,
+//! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see `micro`). So the
 //! result is the same at any number of threads, and does not depend on where a row stands in its batch.
 
 mod mat;
