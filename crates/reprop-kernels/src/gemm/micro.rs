@@ -1,0 +1,118 @@
+//! The register tile: `C[m x n] (+)= A[m x k] B[k x n]` for one tile of at most `MR x NR`.
+//!
+//! `B` comes as `NR` floats for each `k`, `b_row` apart (`NR` if it is packed; columns beyond `n` are not used). `A` may lie anywhere with any strides: its
+//! elements are broadcast one by one, so only the distance between cache lines matters, not their packing.
+//!
+//! Each element of `C` is one chain of (fused) multiply-adds in the order of `k`. It does not depend on the tile that
+//! holds it, so every way of cutting `C` into tiles and tasks gives the same bits.
+
+use std::array::from_fn;
+
+use crate::simd::Simd;
+
+/// What the tile adds its product to: a bias row if there is one, else what `C` holds if `add`, else nothing.
+///
+/// Not an enum: a null pointer is defined in every case, so that memory checkers can follow it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// Keep what `C` holds.
+    pub add: bool,
+    /// `n` floats, the same for each row of the tile, or null.
+    pub bias: *const f32,
+}
+
+impl Start {
+    pub(crate) const ZERO: Self = Self { add: false, bias: std::ptr::null() };
+    pub(crate) const ADD: Self = Self { add: true, bias: std::ptr::null() };
+
+    /// From column `j` on.
+    #[inline(always)]
+    pub(crate) fn at(self, j: usize) -> Self {
+        if self.bias.is_null() { self } else { Self { bias: self.bias.wrapping_add(j), ..self } }
+    }
+}
+
+/// Operands of one tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileArgs {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: *const f32,
+    pub a_row: usize,
+    pub a_col: usize,
+    pub b: *const f32,
+    pub b_row: usize,
+    pub c: *mut f32,
+    pub c_row: usize,
+    pub start: Start,
+}
+
+/// The tile's size on an instruction set.
+pub(crate) trait Tile: Sized {
+    const MR: usize;
+    const NR: usize;
+
+    /// # Safety
+    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, `B` at `NR` floats of each of its `k` rows, the
+    /// bias at `n`, `C` writable at its `m x n` positions and used by nobody else meanwhile.
+    unsafe fn tile(self, args: TileArgs);
+}
+
+/// The tile as `MR` rows of `NV` vectors.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) {
+    let mut sums = [[s.zero(); NV]; MR];
+    // Rows past the end read the last row again; their sums are not stored.
+    let rows: [usize; MR] = from_fn(|i| i.min(t.m - 1) * t.a_row);
+    let (mut a, mut b) = (t.a, t.b);
+    for _ in 0..t.k {
+        let mut columns = [s.zero(); NV];
+        for (j, column) in columns.iter_mut().enumerate() {
+            // SAFETY: `B` holds `NR` floats for each `k`.
+            *column = unsafe { s.load_ptr(b.add(j * S::LANES)) };
+        }
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: `rows[i]` is a row of `A`, and `a` stands at column `k`.
+            let x = s.splat(unsafe { *a.add(rows[i]) });
+            for (column, sum) in columns.iter().zip(sum) {
+                *sum = s.fma(x, *column, *sum);
+            }
+        }
+        // Wrapping: after the last `k` both may point past their memory; they are not read there.
+        a = a.wrapping_add(t.a_col);
+        b = b.wrapping_add(t.b_row);
+    }
+    // What the sums are added to: the bias row again and again, or the rows of `C`.
+    let any = t.start.add || !t.start.bias.is_null();
+    let (base, base_row) =
+        if t.start.bias.is_null() { (t.c.cast_const(), t.c_row) } else { (t.start.bias, 0) };
+    for (i, sum) in sums.iter().enumerate().take(t.m) {
+        for (j, sum) in sum.iter().enumerate() {
+            let done = j * S::LANES;
+            if done >= t.n {
+                break;
+            }
+            let width = (t.n - done).min(S::LANES);
+            // SAFETY: row `i` of `C` and the bias hold `n > done` floats.
+            let (c, base) = unsafe { (t.c.add(i * t.c_row + done), base.add(i * base_row + done)) };
+            if width == S::LANES {
+                // SAFETY: `LANES` floats of the row remain, in `C` as in the bias.
+                unsafe { s.store_ptr(c, if any { s.add(s.load_ptr(base), *sum) } else { *sum }) };
+            } else {
+                // Without anything to add to, the sum itself: adding zero would turn -0 into +0 here alone.
+                let mut sum = *sum;
+                if any {
+                    // SAFETY: `width` floats of the row remain, in `C` as in the bias.
+                    let old = unsafe { std::slice::from_raw_parts(base, width) };
+                    sum = s.add(s.load_part(old, 0.0), sum);
+                }
+                // SAFETY: `width` floats of the row remain, and they are ours alone.
+                s.store_part(unsafe { std::slice::from_raw_parts_mut(c, width) }, sum);
+            }
+        }
+    }
+}
