@@ -1,6 +1,6 @@
 //! The search for the best asynchronous plan.
 
-use super::intervals::{Inside, LateFetch, even, intervals};
+use super::intervals::{Inside, LateFetch, Way, even, intervals};
 use super::overlap;
 use crate::bound::weigh;
 use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
@@ -13,6 +13,9 @@ const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
 /// Plans that the climb may look at.
 const CLIMB: usize = 1500;
+
+/// The most parts of an interval that are tried.
+const PARTS: usize = 6;
 
 struct Search<'a> {
     steps: usize,
@@ -38,8 +41,8 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
         insides.push(Inside::LateFetch(LateFetch::new(steps, slots, costs)));
     }
     let mut search = Search { steps, slots, costs, channels, insides, best: revolve, run };
-    let (makespan, lengths, inside) = search.intervals();
-    search.climb(makespan, lengths, &inside);
+    let (makespan, lengths, way) = search.intervals();
+    search.climb(makespan, lengths, &way);
     search.weighed();
     (search.best, search.run)
 }
@@ -75,7 +78,7 @@ impl Search<'_> {
     /// Even intervals of every length worth trying, floor and ceiling mixed. The published interval, the time
     /// of a transfer in forward steps, is the first; a shorter one stalls on the way forward and recomputes
     /// less on the way back, and the simulator weighs the two.
-    fn intervals(&mut self) -> (f64, Vec<usize>, Inside) {
+    fn intervals(&mut self) -> (f64, Vec<usize>, Way) {
         let disk = self.costs.tier(1);
         let hidden = disk.write.max(disk.read) / self.costs.forward.max(f64::MIN_POSITIVE);
         let mut tried = vec![hidden.clamp(1.0, self.steps as f64)];
@@ -84,13 +87,20 @@ impl Search<'_> {
             tried.push(length);
             length = (length * 1.05).max(length + 1.0).floor();
         }
-        let mut best = (f64::INFINITY, vec![self.steps], Inside::Revolve(self.slots));
+        let whole = Way { inside: Inside::Revolve(self.slots), parts: 1 };
+        let mut best = (f64::INFINITY, vec![self.steps], whole);
         for interval in tried {
             let lengths = even(self.steps, interval);
-            for inside in self.insides.clone() {
-                let makespan = self.offer(&intervals(&lengths, &inside));
-                if makespan < best.0 {
-                    best = (makespan, lengths.clone(), inside);
+            // Parts save writes: where the way forward hides them, there is nothing to save.
+            let parts =
+                (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
+            for parts in 1..=(parts as usize).clamp(1, PARTS) {
+                for inside in self.insides.clone() {
+                    let way = Way { inside, parts };
+                    let makespan = self.offer(&intervals(&lengths, &way));
+                    if makespan < best.0 {
+                        best = (makespan, lengths.clone(), way);
+                    }
                 }
             }
         }
@@ -98,7 +108,7 @@ impl Search<'_> {
     }
 
     /// Moves the borders of the best even intervals one by one while that helps.
-    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, inside: &Inside) {
+    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way) {
         let mut budget = CLIMB.min(4_000_000 / self.steps);
         let mut stride = (self.steps / 16).max(1);
         loop {
@@ -107,7 +117,7 @@ impl Search<'_> {
                 for change in moves(&lengths, border, stride) {
                     let Some(left) = budget.checked_sub(1) else { return };
                     budget = left;
-                    let found = self.offer(&intervals(&change, inside));
+                    let found = self.offer(&intervals(&change, way));
                     if found < makespan {
                         (makespan, lengths) = (found, change);
                         break;
