@@ -37,7 +37,8 @@ const LONGEST_SEARCHED: usize = 3000;
 /// [`lower_bound`](crate::lower_bound), for (1000, 10, 10) and (1000, 30, 10) 0.1 %. With few slots it is more: 6.4 %
 /// for (1000, 5, 20), 13 % for (1000, 3, 20) and (1000, 1, 50). Small cases of this kind that can be solved
 /// exactly say that the bound is the looser side: the optimum of (12, 1, 12) is 64, which the planner
-/// reaches, and the bound 57; of (14, 2, 8) 44, and the bound 38.
+/// reaches, and the bound 57; of (14, 2, 8) 44, and the bound 38. Up to 10 % remain where `s W` is near `n` or
+/// above, as for (909, 20, 40); there it is not known which side they are on.
 ///
 /// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives
 /// the interval, its parts and the time of the fetch, and the actions stream in constant memory. *Use it* whenever there is a disk or a slower
