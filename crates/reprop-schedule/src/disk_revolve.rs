@@ -4,7 +4,7 @@ use crate::error::{require, require_cells};
 use crate::h_revolve::MOST_OPERATIONS;
 use crate::least::{Backwards, least_sum};
 use crate::tiers::{Place, Split, Splits, Walk};
-use crate::{Action, Costs, Error, advances};
+use crate::{Action, Costs, Error, Transfer, advances};
 
 /// Disk-Revolve (Aupy, Herrmann, Hovland & Robert 2016): the least time with `c` memory slots and an unlimited
 /// disk, where every transfer is waited for and a disk snapshot may be read any number of times.
@@ -79,9 +79,14 @@ pub(crate) struct Again {
 
 impl Again {
     pub(crate) fn new(steps: usize, slots: usize, costs: &Costs) -> Self {
-        let (f, b, disk) = (costs.forward, costs.backward, costs.tier(1));
-        let memory: Vec<f64> =
-            (0..=steps).map(|len| f * advances(len, slots) as f64 + b * len as f64).collect();
+        let (f, b) = (costs.forward, costs.backward);
+        let memory = (0..=steps).map(|len| f * advances(len, slots) as f64 + b * len as f64).collect();
+        Self::over(memory, f, costs.tier(1))
+    }
+
+    /// The same, with `memory` as the cost of sub-chains without the disk.
+    pub(crate) fn over(memory: Vec<f64>, f: f64, disk: Transfer) -> Self {
+        let steps = memory.len() - 1;
         let mut rest = Backwards::of(&memory);
         let mut value = memory.clone();
         let (mut split, mut writes) = (vec![0; steps + 1], vec![0; steps + 1]);

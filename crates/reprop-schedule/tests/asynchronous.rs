@@ -21,10 +21,10 @@ fn the_oracle_reproduces_the_exact_optima() {
 }
 
 /// The mean excess over the exact optimum that is asked for.
-const MEAN_EXCESS: f64 = 0.05;
+const MEAN_EXCESS: f64 = 0.002;
 
 #[test]
-fn small_plans_are_within_5_percent_of_the_optimum_on_average_and_never_above_any_other() {
+fn small_plans_are_within_a_fifth_of_a_percent_of_the_optimum_on_average_and_never_above_any_other() {
     let (mut excess, mut cases, mut exact) = (0.0, 0, 0);
     for steps in 1..=10_u8 {
         for slots in 1..=3_u32 {
@@ -75,24 +75,78 @@ fn published(steps: usize, slots: usize, w: f64) -> f64 {
     (steps - 1) as f64 + rounds as f64 * reverse(interval) + reverse(steps - rounds * interval)
 }
 
+/// Plans `(steps, slots, W)` and asserts the excess over the bound.
+fn within(n: usize, s: usize, w: f64, excess: f64) {
+    let costs = costs(w);
+    let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
+    let run = simulate(plan.clone(), &costs, Channels::Shared);
+    check(n, &[s, usize::MAX], plan).unwrap();
+    let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
+    println!("({n}, {s}, {w}): {} against at least {bound:.1}", run.makespan);
+    assert!(bound <= run.makespan);
+    assert!(run.makespan <= (1.0 + excess) * bound, "({n}, {s}, {w}) {} {bound}", run.makespan);
+    // Disk-Revolve beats H-Revolve and periodic Disk-Revolve, as the small cases and the family's tests show.
+    let revolve = (advances(n, s) + n as u128) as f64;
+    let disk = DiskRevolve::new(n, s, &costs).unwrap().makespan();
+    assert!(run.makespan <= revolve.min(disk).min(published(n, s, w)));
+}
+
 #[test]
 fn long_plans_are_near_the_lower_bound() {
     // (steps, slots, W), the excess over the bound that is reached, rounded up.
     for (n, s, w, excess) in [
-        (1000, 10, 50.0, 0.03),
+        (1000, 10, 50.0, 0.029),
+        (2000, 10, 50.0, 0.021),
         (1000, 10, 10.0, 0.01),
         (1000, 30, 10.0, 0.01),
         (500, 10, 10.0, 0.01),
         (100, 5, 5.0, 0.01),
+        (4000, 10, 50.0, 0.019),
+        (5000, 20, 100.0, 0.026),
     ] {
-        let costs = costs(w);
+        within(n, s, w, excess);
+    }
+}
+
+/// Where memory is scarce the bound is the looser side, as the exact optima below show. Where `s W` is near `n` or
+/// above, it gives away as many writes and reads as there are slots; how much of that a plan could use is open.
+#[test]
+fn other_long_plans_keep_to_the_excess_they_reach() {
+    for (n, s, w, excess) in [
+        (500, 10, 50.0, 0.043),
+        (1000, 10, 20.0, 0.036),
+        (1000, 20, 100.0, 0.05),
+        (909, 20, 40.0, 0.091),
+        (1000, 5, 20.0, 0.064),
+        (1000, 3, 20.0, 0.134),
+        (1000, 2, 20.0, 0.184),
+        (1000, 1, 50.0, 0.135),
+        (5000, 3, 20.0, 0.137),
+        (5000, 1, 50.0, 0.154),
+    ] {
+        within(n, s, w, excess);
+    }
+}
+
+#[test]
+fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
+    // (steps, slots, W), the exact optimum, and by how much at least it exceeds the bound.
+    for (steps, slots, w, best, gap) in [
+        (12, 1, 8, 56, 0.11),
+        (12, 1, 12, 64, 0.12),
+        (12, 2, 6, 35, 0.15),
+        (12, 2, 8, 36, 0.14),
+        (14, 2, 8, 44, 0.15),
+        (14, 3, 8, 37, 0.04),
+    ] {
+        let (n, s, costs) = (usize::from(steps), slots as usize, costs(f64::from(w)));
         let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
-        let run = simulate(plan.clone(), &costs, Channels::Shared);
-        check(n, &[s, usize::MAX], plan).unwrap();
+        let makespan = simulate(plan, &costs, Channels::Shared).makespan;
+        assert_eq!(optimum(steps, slots, w, makespan as usize), best, "({n}, {s}, {w})");
         let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
-        println!("({n}, {s}, {w}): {} against at least {bound:.1}", run.makespan);
-        assert!(run.makespan <= (1.0 + excess) * bound, "({n}, {s}, {w}) {} {bound}", run.makespan);
-        assert!(run.makespan <= best_of_the_others(n, s, &costs));
+        assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
+        let near = if slots == 3 { 1.03 } else { 1.0 };
+        assert!(makespan <= near * best as f64, "({n}, {s}, {w}): {makespan} {best}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The search for the best asynchronous plan.
 
-use super::intervals::{Inside, LateFetch, even, intervals};
+use super::intervals::{Inside, LateFetch, Way, even, intervals};
 use super::overlap;
 use crate::bound::weigh;
 use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
@@ -12,7 +12,28 @@ const LONGEST_WEIGHED: usize = 2000;
 const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
 /// Plans that the climb may look at.
-const CLIMB: usize = 1500;
+const CLIMB: usize = 1000;
+
+/// The most parts of an interval that are tried.
+const PARTS: usize = 6;
+
+/// Even intervals whose last one is then varied.
+const BEST: usize = 8;
+
+/// The longest chain for which more is tried: this many even intervals, and borders moved from this many starts.
+const FEW: usize = 100;
+const MANY: usize = 80;
+const CLIMBS: usize = 6;
+
+/// Intervals, how they are reversed, and what that takes.
+#[derive(Clone)]
+struct Found {
+    makespan: f64,
+    /// The mean length.
+    interval: f64,
+    lengths: Vec<usize>,
+    way: Way,
+}
 
 struct Search<'a> {
     steps: usize,
@@ -38,8 +59,14 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
         insides.push(Inside::LateFetch(LateFetch::new(steps, slots, costs)));
     }
     let mut search = Search { steps, slots, costs, channels, insides, best: revolve, run };
-    let (makespan, lengths, inside) = search.intervals();
-    search.climb(makespan, lengths, &inside);
+    let even = search.intervals();
+    let tailed = search.tails(&even);
+    let starts = if steps <= FEW { CLIMBS } else { 1 };
+    for Found { makespan, lengths, way, .. } in
+        even.into_iter().take(1).chain(tailed.into_iter().take(starts))
+    {
+        search.climb(makespan, lengths, &way);
+    }
     search.weighed();
     (search.best, search.run)
 }
@@ -75,7 +102,7 @@ impl Search<'_> {
     /// Even intervals of every length worth trying, floor and ceiling mixed. The published interval, the time
     /// of a transfer in forward steps, is the first; a shorter one stalls on the way forward and recomputes
     /// less on the way back, and the simulator weighs the two.
-    fn intervals(&mut self) -> (f64, Vec<usize>, Inside) {
+    fn intervals(&mut self) -> Vec<Found> {
         let disk = self.costs.tier(1);
         let hidden = disk.write.max(disk.read) / self.costs.forward.max(f64::MIN_POSITIVE);
         let mut tried = vec![hidden.clamp(1.0, self.steps as f64)];
@@ -84,21 +111,45 @@ impl Search<'_> {
             tried.push(length);
             length = (length * 1.05).max(length + 1.0).floor();
         }
-        let mut best = (f64::INFINITY, vec![self.steps], Inside::Revolve(self.slots));
+        let mut found = vec![];
         for interval in tried {
             let lengths = even(self.steps, interval);
-            for inside in self.insides.clone() {
-                let makespan = self.offer(&intervals(&lengths, &inside));
-                if makespan < best.0 {
-                    best = (makespan, lengths.clone(), inside);
+            // Parts save writes: where the way forward hides them, there is nothing to save.
+            let parts =
+                (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
+            for parts in 1..=(parts as usize).clamp(1, PARTS) {
+                for inside in self.insides.clone() {
+                    let way = Way { inside, parts };
+                    let makespan = self.offer(&intervals(&lengths, &way));
+                    found.push(Found { makespan, interval, lengths: lengths.clone(), way });
                 }
             }
         }
-        best
+        found.sort_by(|a, b| a.makespan.total_cmp(&b.makespan));
+        found.truncate(if self.steps <= FEW { MANY } else { BEST });
+        found
+    }
+
+    /// Other lengths of the last interval, which is reversed where it stands: it has no read to wait for and all
+    /// the slots, and may be longer than the others. The best found come first.
+    fn tails(&mut self, even_ones: &[Found]) -> Vec<Found> {
+        let mut found = vec![];
+        for Found { interval, way, .. } in even_ones.iter().cloned() {
+            let mut tail = 1;
+            while tail < self.steps {
+                let mut lengths = even(self.steps - tail, interval);
+                lengths.push(tail);
+                let makespan = self.offer(&intervals(&lengths, &way));
+                found.push(Found { makespan, interval, lengths, way: way.clone() });
+                tail += (tail / 5).max(1);
+            }
+        }
+        found.sort_by(|a, b| a.makespan.total_cmp(&b.makespan));
+        found
     }
 
     /// Moves the borders of the best even intervals one by one while that helps.
-    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, inside: &Inside) {
+    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way) {
         let mut budget = CLIMB.min(4_000_000 / self.steps);
         let mut stride = (self.steps / 16).max(1);
         loop {
@@ -107,7 +158,7 @@ impl Search<'_> {
                 for change in moves(&lengths, border, stride) {
                     let Some(left) = budget.checked_sub(1) else { return };
                     budget = left;
-                    let found = self.offer(&intervals(&change, inside));
+                    let found = self.offer(&intervals(&change, way));
                     if found < makespan {
                         (makespan, lengths) = (found, change);
                         break;

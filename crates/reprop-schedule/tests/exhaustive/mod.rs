@@ -180,7 +180,7 @@ impl State {
     }
 }
 
-/// The least makespan for `steps <= 10`. `known` is a makespan that some schedule reaches: nothing longer is
+/// The least makespan for `steps <= 14` and `w <= 15`, which the packed states hold. `known` is a makespan that some schedule reaches: nothing longer is
 /// looked at.
 pub fn optimum(steps: u8, slots: u32, w: u8, known: usize) -> usize {
     let start = State { front: steps, at: 0, memory: 0, disk: 0, channel: Channel::Idle };

@@ -1,14 +1,17 @@
 //! How little time any schedule can take.
 
-use crate::disk_revolve::Again;
-use crate::least::{Backwards, least_sum};
-use crate::{Channels, Costs, Error, Transfer};
+mod memory;
+mod phases;
 
-/// The longest chain for which the bound weighs transfers; beyond, it counts the computation alone.
+use crate::disk_revolve::Again;
+use crate::{Channels, Costs, Error, Transfer};
+use phases::{Weights, two_phases};
+
+/// The longest chain for which the whole run is weighed.
 pub(crate) const LONGEST_WEIGHED: usize = 3000;
 
 /// A time that no schedule with `slots` memory slots and an unlimited disk beats, with transfers in the
-/// background, whatever its order: the larger of two bounds.
+/// background, whatever its order: the larger of two bounds. Only states are snapshots, not steps' saved tensors.
 ///
 /// *Whole run.* Let a schedule compute for `C` and transfer for `X` (one channel). Each runs on its own clock, so
 /// the makespan is at least `max(C, X) >= (1 - a) C + a X` for every `a` in `[0, 1]`. The same actions, each
@@ -17,16 +20,20 @@ pub(crate) const LONGEST_WEIGHED: usize = 3000;
 /// of linear functions it is concave in `a`: a golden-section search finds the largest.
 ///
 /// *Two phases.* Let `F` be the time of the first reverse step, and `k` the number of snapshots on disk by
-/// then. Before it, `F >= max(f (n-1), w k) >= (1 - m) f (n-1) + m w k`. After it, the chain lies in gaps
-/// between the states at hand: `k` on disk, at most `s` in memory, and `x_{n-1}` itself. Given all slots for
-/// itself, a gap of `g` steps costs at least `Q(g)` at the prices above (Disk-Revolve's `Opt1`), and one
-/// whose state is on disk a read. So the makespan is at least
-/// `(1 - m) f (n-1) - s (m w + a r) + (1 - a) b + min sum (Q(g_i) + m w + a r)` over the ways to cut `n - 1`
-/// steps into gaps, for all `a` and `m`; it is concave in both.
+/// then: `F >= max(f (n-1), w k)`. After it, reads compete with the computation for memory: a read fills a
+/// slot, so none runs while all slots hold snapshots and the computation goes on. With `U` the computation done
+/// then, what is left takes at least `max(C, R + U, X)`, `R` being its reads. Weighed together, this is again a
+/// synchronous schedule, with a price of its own for work with full memory; `bound/phases.rs` has the
+/// proof that its optimum is a Disk-Revolve too.
 ///
-/// With separate channels the transfer time is at least half the sum of both: transfers count half.
+/// It is loose where `s w` is near `n f` or above, since it gives away one write and one read for each slot (up to 10 %),
+/// and with one or two slots, where a fetch cannot start before the last work with full memory, not only
+/// not during it (6 to 16 % below the exact optimum in small cases).
 ///
-/// *Time* `O(n^2)` for each of some three hundred trials. Chains beyond 3000 steps get `f (n - 1) + b n`.
+/// With separate channels the transfer time is at least half the sum of both: in `X` transfers count half.
+///
+/// *Time* `O(n^2)` for each of some thousand trials up to 1000 steps, no more beyond. The whole-run bound stops at
+/// 3000 steps.
 ///
 /// ```
 /// use reprop_schedule::{Channels, Costs, lower_bound};
@@ -41,40 +48,23 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
     crate::error::require(steps, slots)?;
     let costs = costs.clone().checked()?;
     let computation = costs.forward * (steps - 1) as f64 + costs.backward * steps as f64;
-    if steps > LONGEST_WEIGHED || steps == 1 {
+    if steps == 1 {
         return Ok(computation);
     }
     let share = if channels == Channels::Shared { 1.0 } else { 0.5 };
     let weighed = |a: f64| Again::new(steps, slots, &weigh(&costs, 1.0 - a, a * share, a * share)).fresh;
-    let whole = largest(0.0, 1.0, weighed);
-    let phases = largest(0.0, 1.0, |a| two_phases(steps, slots, &costs, a, share));
-    Ok(computation.max(whole).max(phases))
+    let whole = if steps <= LONGEST_WEIGHED { largest(0.0, 1.0, weighed) } else { 0.0 };
+    let phases = SHARES.into_iter().map(|full| {
+        largest(0.0, 1.0, |a| {
+            let weights = Weights { full: a * full, channel: a * (1.0 - full) };
+            two_phases(steps, slots, &costs, channels, weights)
+        })
+    });
+    Ok(phases.fold(computation.max(whole), f64::max))
 }
 
-fn two_phases(steps: usize, slots: usize, costs: &Costs, a: f64, share: f64) -> f64 {
-    let priced = weigh(costs, 1.0 - a, a * share, a * share);
-    let gaps = Again::new(steps - 1, slots, &priced).value;
-    let sweep = costs.forward * (steps - 1) as f64;
-    // Writes have their own channel when there are two, so before the first reverse step they count whole.
-    largest(0.0, 1.0, |m| {
-        let per_gap = m * costs.tier(1).write + priced.tier(1).read;
-        let cut = least_cut(&gaps, per_gap);
-        (1.0 - m) * sweep - slots as f64 * per_gap + priced.backward + cut
-    })
-}
-
-/// The least `sum (gaps[g_i] + per_gap)` over all ways to cut the whole length into gaps.
-fn least_cut(gaps: &[f64], per_gap: f64) -> f64 {
-    let single: Vec<f64> = gaps.iter().map(|gap| gap + per_gap).collect();
-    let behind = Backwards::of(&single);
-    let mut value = single;
-    for len in 2..value.len() {
-        if let Some((sum, _)) = least_sum(&value[1..len], behind.below(len)) {
-            value[len] = value[len].min(sum);
-        }
-    }
-    value.last().copied().unwrap_or(0.0)
-}
+/// How the weight is shared between the two constraints on transfers.
+const SHARES: [f64; 4] = [0.0, 0.4, 0.8, 1.0];
 
 /// The largest value found of a concave function between `low` and `high`, by golden section: one new value a
 /// round, and each value is a bound by itself.
