@@ -21,8 +21,10 @@ pub fn by_name(name: &str) -> Result<Device, Failure> {
         "cuda" => Ok(Device::cuda(0).autodiff()),
         #[cfg(feature = "wgpu")]
         "wgpu" => Ok(Device::wgpu(burn::tensor::DeviceKind::DefaultDevice).autodiff()),
-        "cuda" | "wgpu" => Err(Failure::usage(format!("this program was built without the device `{name}`"))
-            .hint(format!("build it with `cargo build --release --features {name}`"))),
+        known if ["cuda", "wgpu"].contains(&known) => {
+            Err(Failure::usage(format!("this program was built without the device `{name}`"))
+                .hint(format!("build it with `cargo build --release --features {name}`")))
+        }
         _ => Err(Failure::usage(format!("there is no device called `{name}`"))
             .hint(format!("choose one of {}", NAMES.join(", ")))),
     }
