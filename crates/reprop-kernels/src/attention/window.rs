@@ -1,0 +1,249 @@
+//! Attention inside square windows of an image, with a learned bias by relative position and shifted windows (Swin).
+//!
+//! Norm and linear layers see single tokens, so windows are nothing but another order of tokens: they are gathered window
+//! by window, run through [`Attention`] with a window for a sample, and put back. With a shift the image is first rolled by it;
+//! tokens that were not neighbours before are hidden from each other.
+
+use super::{Attention, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks};
+use crate::conv::Images;
+use crate::gemm::PackedWeight;
+use crate::grid::GridOverflow;
+use crate::layer_norm::{LayerNorm, NormGrads};
+use crate::output::{Base, Output, Sink};
+use crate::rows::for_chunks;
+use crate::share::Shared;
+use crate::workspace::{Buffer, Workspace};
+
+/// Parameters of the sub-block; `x` and `y` are images of `norm.width()` channels.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowAttention<'a> {
+    /// The images; windows must cover them exactly.
+    pub images: Images,
+    /// Side of a window.
+    pub window: usize,
+    /// Tokens by which windows are shifted, less than the side.
+    pub shift: usize,
+    /// Heads.
+    pub heads: usize,
+    /// `(2 window - 1)² x heads`: the bias of a relative position.
+    pub table: &'a [f32],
+    /// Pre-norm over the width.
+    pub norm: LayerNorm<'a>,
+    /// Width x 3 width.
+    pub qkv: &'a PackedWeight,
+    /// 3 width.
+    pub qkv_bias: &'a [f32],
+    /// Width x width.
+    pub out: &'a PackedWeight,
+    /// Width.
+    pub out_bias: &'a [f32],
+}
+
+/// What [`WindowAttention::vjp`] needs beside `x`.
+#[derive(Debug)]
+pub struct WindowSaved(AttentionSaved);
+
+/// Where the gradients go; each is overwritten.
+#[derive(Debug)]
+pub struct WindowGrads<'a> {
+    /// The bias table's.
+    pub table: &'a mut [f32],
+    /// The norm's.
+    pub norm: NormGrads<'a>,
+    /// Width x 3 width.
+    pub qkv: &'a mut [f32],
+    /// 3 width.
+    pub qkv_bias: &'a mut [f32],
+    /// Width x width.
+    pub out: &'a mut [f32],
+    /// Width.
+    pub out_bias: &'a mut [f32],
+}
+
+impl WindowAttention<'_> {
+    /// `f(x)`, keeping what the derivative needs.
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn forward_saving(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        keep: Keep,
+        ws: &Workspace,
+    ) -> Result<WindowSaved, GridOverflow> {
+        self.check(x);
+        let width = self.norm.width();
+        let (bias, hidden) = (self.bias(ws), self.hidden(ws));
+        let x = self.gathered(x, ws);
+        let mut y = ws.take(x.len());
+        let inner = self.inner(&bias, hidden.as_deref());
+        let saved = inner.forward_saving(&x, &mut Output::Value(&mut y), keep, ws)?;
+        let places = self.places();
+        let sink = Sink::new(output, y.len());
+        for_chunks(places.len(), |_, rows| {
+            for row in rows {
+                let to = places[row] * width;
+                // SAFETY: every token has one place.
+                unsafe {
+                    sink.write(ws, to..to + width, |f| f.copy_from_slice(&y[row * width..(row + 1) * width]));
+                }
+            }
+        });
+        sink.finish()?;
+        Ok(WindowSaved(saved))
+    }
+
+    /// Gradients from `dy`: `dx = base + …`, parameters' overwritten.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn vjp(
+        &self,
+        x: &[f32],
+        saved: WindowSaved,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        grads: WindowGrads,
+        ws: &Workspace,
+    ) {
+        self.check(x);
+        let width = self.norm.width();
+        let (bias, hidden) = (self.bias(ws), self.hidden(ws));
+        let (x, dy) = (self.gathered(x, ws), self.gathered(dy, ws));
+        let (mut windows, mut dbias) = (ws.take(x.len()), ws.take(bias.len()));
+        let inner_grads = AttentionGrads {
+            norm: grads.norm,
+            qkv: grads.qkv,
+            qkv_bias: grads.qkv_bias,
+            out: grads.out,
+            out_bias: grads.out_bias,
+            bias: Some(&mut dbias),
+        };
+        let inner = self.inner(&bias, hidden.as_deref());
+        inner.vjp(&x, saved.0, &dy, &mut windows, Base::Nothing, inner_grads, ws);
+        let places = self.places();
+        let dx = Shared::new(dx);
+        for_chunks(places.len(), |_, rows| {
+            for row in rows {
+                let to = places[row] * width..(places[row] + 1) * width;
+                // SAFETY: every token has one place.
+                let dx = unsafe { dx.slice(to.clone()) };
+                let d = &windows[row * width..(row + 1) * width];
+                match base.part(to) {
+                    Base::Nothing => dx.copy_from_slice(d),
+                    Base::Itself => dx.iter_mut().zip(d).for_each(|(a, d)| *a += d),
+                    Base::Other(base) => dx.iter_mut().zip(d).zip(base).for_each(|((a, d), b)| *a = d + b),
+                }
+            }
+        });
+        grads.table.fill(0.0);
+        let tokens = self.window * self.window;
+        for (i, j) in (0..tokens).flat_map(|i| (0..tokens).map(move |j| (i, j))) {
+            for head in 0..self.heads {
+                grads.table[self.relative(i, j) * self.heads + head] +=
+                    dbias[(head * tokens + i) * tokens + j];
+            }
+        }
+    }
+
+    fn inner<'b>(&'b self, bias: &'b [f32], hidden: Option<&'b [f32]>) -> Attention<'b> {
+        let tokens = self.window * self.window;
+        Attention {
+            shape: AttentionShape { batch: self.images.len(1) / tokens, tokens, heads: self.heads },
+            masks: Masks { bias: Some(bias), groups: hidden, ..Masks::default() },
+            norm: self.norm,
+            qkv: self.qkv,
+            qkv_bias: self.qkv_bias,
+            out: self.out,
+            out_bias: self.out_bias,
+        }
+    }
+
+    /// The token that row `i` in window order holds.
+    fn places(&self) -> Vec<usize> {
+        let (Images { batch, height, width }, side) = (self.images, self.window);
+        let mut places = Vec::with_capacity(batch * height * width);
+        for image in 0..batch {
+            for (wy, wx) in (0..height / side).flat_map(|wy| (0..width / side).map(move |wx| (wy, wx))) {
+                for (i, j) in (0..side).flat_map(|i| (0..side).map(move |j| (i, j))) {
+                    let (y, x) =
+                        ((wy * side + i + self.shift) % height, (wx * side + j + self.shift) % width);
+                    places.push((image * height + y) * width + x);
+                }
+            }
+        }
+        places
+    }
+
+    fn gathered(&self, x: &[f32], ws: &Workspace) -> Buffer {
+        let (width, places) = (self.norm.width(), self.places());
+        let mut windows = ws.take(x.len());
+        let to = Shared::new(&mut windows);
+        for_chunks(places.len(), |_, rows| {
+            for row in rows {
+                // SAFETY: chunks do not overlap.
+                let to = unsafe { to.slice(row * width..(row + 1) * width) };
+                to.copy_from_slice(&x[places[row] * width..(places[row] + 1) * width]);
+            }
+        });
+        windows
+    }
+
+    /// The table's row for query `i` and key `j` of a window.
+    fn relative(&self, i: usize, j: usize) -> usize {
+        let side = self.window;
+        let (y, x) = (i / side + side - 1 - j / side, i % side + side - 1 - j % side);
+        y * (2 * side - 1) + x
+    }
+
+    /// The bias as heads x queries x keys.
+    fn bias(&self, ws: &Workspace) -> Buffer {
+        let tokens = self.window * self.window;
+        let mut bias = ws.take(self.heads * tokens * tokens);
+        for (at, bias) in bias.iter_mut().enumerate() {
+            let (head, i, j) = (at / (tokens * tokens), at / tokens % tokens, at % tokens);
+            *bias = self.table[self.relative(i, j) * self.heads + head];
+        }
+        bias
+    }
+
+    /// For each window `-inf` between tokens that only the roll made neighbours: windows x queries x keys.
+    fn hidden(&self, ws: &Workspace) -> Option<Buffer> {
+        if self.shift == 0 {
+            return None;
+        }
+        let (side, across) = (self.window, self.images.width / self.window);
+        let tokens = side * side;
+        // A rolled row or column came from before the wrap, or from after it.
+        let wrapped = |n: usize, size: usize| n >= size - self.shift;
+        let region = |window: usize, token: usize| {
+            let (y, x) = (window / across * side + token / side, window % across * side + token % side);
+            (wrapped(y, self.images.height), wrapped(x, self.images.width))
+        };
+        let mut hidden = ws.take(self.images.pixels() / tokens * tokens * tokens);
+        for (at, hidden) in hidden.iter_mut().enumerate() {
+            let (window, i, j) = (at / (tokens * tokens), at / tokens % tokens, at % tokens);
+            *hidden = if region(window, i) == region(window, j) { 0.0 } else { f32::NEG_INFINITY };
+        }
+        Some(hidden)
+    }
+
+    fn check(&self, x: &[f32]) {
+        let Images { height, width, .. } = self.images;
+        assert_eq!(x.len(), self.images.len(self.norm.width()), "x must hold {:?}", self.images);
+        assert!(
+            height.is_multiple_of(self.window)
+                && width.is_multiple_of(self.window)
+                && self.shift < self.window,
+            "windows of {} shifted by {} do not cover {height} x {width}",
+            self.window,
+            self.shift
+        );
+        assert_eq!(self.table.len(), (2 * self.window - 1).pow(2) * self.heads, "the table does not fit");
+    }
+}

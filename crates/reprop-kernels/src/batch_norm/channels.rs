@@ -1,0 +1,134 @@
+//! Passes over rows of channels with one coefficient for each channel.
+//!
+//! Rows of one operand may be further apart than its channels (`stride`): the pixels of a convolution's frame.
+
+use crate::output::Base;
+use crate::simd::dispatch;
+use crate::sweep::sweep;
+
+dispatch! {
+    /// Mean and centred squares of each channel of `x` (rows x channels) into `out` (means, then squares).
+    pub(crate) fn moments(s: Isa, x: &[f32], channels: usize, out: &mut [f32]) {
+        let (mean, squares) = out.split_at_mut(channels);
+        mean.fill(0.0);
+        squares.fill(0.0);
+        for x in x.chunks_exact(channels) {
+            sweep!(s, channels, c, load, store, {
+                let sum = s.add(load(s, mean, c, 0.0), load(s, x, c, 0.0));
+                store(s, mean, c, sum);
+            });
+        }
+        let count = (x.len() / channels).max(1) as f32;
+        for m in mean.iter_mut() {
+            *m /= count;
+        }
+        for x in x.chunks_exact(channels) {
+            sweep!(s, channels, c, load, store, {
+                let d = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));
+                let sum = s.fma(d, d, load(s, squares, c, 0.0));
+                store(s, squares, c, sum);
+            });
+        }
+    }
+}
+
+dispatch! {
+    /// `y = a x + b (+ skip)`, then ReLU if wanted; `map` begins with `a` and `b`.
+    pub(crate) fn affine(
+        s: Isa, x: &[f32], channels: usize, map: &[f32], skip: Option<&[f32]>, relu: bool, y: &mut [f32], stride: usize,
+    ) {
+        let (a, b) = (&map[..channels], &map[channels..2 * channels]);
+        for (i, (x, y)) in x.chunks_exact(channels).zip(y.chunks_exact_mut(stride)).enumerate() {
+            let skip = skip.map(|skip| &skip[i * channels..(i + 1) * channels]);
+            let y = &mut y[..channels];
+            sweep!(s, channels, c, load, store, {
+                let mut v = s.fma(load(s, x, c, 0.0), load(s, a, c, 0.0), load(s, b, c, 0.0));
+                if let Some(skip) = skip {
+                    v = s.add(v, load(s, skip, c, 0.0));
+                }
+                store(s, y, c, if relu { s.max(v, s.zero()) } else { v });
+            });
+        }
+    }
+}
+
+dispatch! {
+    /// `dz = dy` where `a x + b (+ skip) > 0` (everywhere without `relu`), else zero; `sums` gets `Σ dz` and `Σ dz x̂`
+    /// added. Rows of `dy` are `dy.len() / rows` apart; `map` holds `a`, `b`, `μ` and `r`.
+    pub(crate) fn masked(
+        s: Isa, dy: &[f32], stride: usize, x: &[f32], map: &[f32], skip: Option<&[f32]>, relu: bool, dz: &mut [f32],
+        sums: &mut [f32],
+    ) {
+        let channels = map.len() / 4;
+        let (a, rest) = map.split_at(channels);
+        let (b, rest) = rest.split_at(channels);
+        let (mean, r) = rest.split_at(channels);
+        let (first, second) = sums.split_at_mut(channels);
+        let rows = x.chunks_exact(channels).zip(dy.chunks_exact(stride)).zip(dz.chunks_exact_mut(channels));
+        for (i, ((x, dy), dz)) in rows.enumerate() {
+            let skip = skip.map(|skip| &skip[i * channels..(i + 1) * channels]);
+            let dy = &dy[..channels];
+            sweep!(s, channels, c, load, store, {
+                let v = load(s, x, c, 0.0);
+                let mut d = load(s, dy, c, 0.0);
+                if relu {
+                    let mut z = s.fma(v, load(s, a, c, 0.0), load(s, b, c, 0.0));
+                    if let Some(skip) = skip {
+                        z = s.add(z, load(s, skip, c, 0.0));
+                    }
+                    d = s.select_gt(z, s.zero(), d, s.zero());
+                }
+                let hat = s.mul(s.sub(v, load(s, mean, c, 0.0)), load(s, r, c, 0.0));
+                let sum = s.add(load(s, first, c, 0.0), d);
+                store(s, first, c, sum);
+                let sum = s.fma(d, hat, load(s, second, c, 0.0));
+                store(s, second, c, sum);
+                store(s, dz, c, d);
+            });
+        }
+    }
+}
+
+dispatch! {
+    /// `dx = k₁ dy + k₂ (x - μ) + k₃`; `back` holds `k₁`, `k₂`, `k₃` and `μ`; rows of `dx` are `stride` apart.
+    pub(crate) fn gradient(s: Isa, dy: &[f32], x: &[f32], back: &[f32], dx: &mut [f32], stride: usize) {
+        let channels = back.len() / 4;
+        let (k1, rest) = back.split_at(channels);
+        let (k2, rest) = rest.split_at(channels);
+        let (k3, mean) = rest.split_at(channels);
+        let rows = dy.chunks_exact(channels).zip(x.chunks_exact(channels)).zip(dx.chunks_exact_mut(stride));
+        for ((dy, x), dx) in rows {
+            let dx = &mut dx[..channels];
+            sweep!(s, channels, c, load, store, {
+                let centred = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));
+                let v = s.fma(load(s, k2, c, 0.0), centred, load(s, k3, c, 0.0));
+                store(s, dx, c, s.fma(load(s, k1, c, 0.0), load(s, dy, c, 0.0), v));
+            });
+        }
+    }
+}
+
+dispatch! {
+    /// `dx = base + d (+ skip)`, the pixels of `d` being `stride` apart.
+    pub(crate) fn add_pixels(
+        s: Isa, d: &[f32], stride: usize, channels: usize, skip: Option<&[f32]>, base: Base, dx: &mut [f32],
+    ) {
+        for (i, (d, dx)) in d.chunks_exact(stride).zip(dx.chunks_exact_mut(channels)).enumerate() {
+            let span = i * channels..(i + 1) * channels;
+            let skip = skip.map(|skip| &skip[span.clone()]);
+            let d = &d[..channels];
+            sweep!(s, channels, c, load, store, {
+                let mut v = load(s, d, c, 0.0);
+                if let Some(skip) = skip {
+                    v = s.add(v, load(s, skip, c, 0.0));
+                }
+                match base {
+                    Base::Nothing => {}
+                    Base::Itself => v = s.add(v, load(s, dx, c, 0.0)),
+                    Base::Other(base) => v = s.add(v, load(s, &base[span.clone()], c, 0.0)),
+                }
+                store(s, dx, c, v);
+            });
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Batch norm over rows (samples, pixels) of channels.
+//!
+//! Training: `μ`, `σ²` of each channel over all rows, `r = 1 / sqrt(σ² + ε)`, `x̂ = (x - μ) r`, `y = γ x̂ + β`. With
+//! `S₁ = Σ dy`, `S₂ = Σ dy x̂` over `N` rows: `dγ = S₂`, `dβ = S₁`, `dx = γ r (dy - S₁ / N - x̂ S₂ / N)`: in each channel an affine
+//! map of `dy` and `x - μ`, which a convolution's derivative can apply while it reads. Evaluation: the same map with fixed `μ`, `σ²`.
+//!
+//! Moments are taken in parts: mean and centred squares of each part, combined in `f64` (Chan, Golub & LeVeque), so that no
+//! large numbers cancel.
+
+mod channels;
+
+pub(crate) use channels::{add_pixels, affine, gradient, masked, moments};
+
+use crate::gemm::blocks;
+use crate::rows::for_each;
+use crate::share::Shared;
+use crate::workspace::{Buffer, Workspace};
+
+/// Parameters of a batch norm.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNorm<'a> {
+    /// `γ`, one for each channel.
+    pub scale: &'a [f32],
+    /// `β`, one for each channel.
+    pub bias: &'a [f32],
+    /// `ε`.
+    pub eps: f32,
+}
+
+/// Mean and biased variance of each channel.
+#[derive(Debug)]
+pub struct Moments {
+    /// `μ`.
+    pub mean: Buffer,
+    /// `σ²`.
+    pub variance: Buffer,
+}
+
+/// Where a batch norm's parameter gradients go; both are overwritten.
+#[derive(Debug)]
+pub struct BatchNormGrads<'a> {
+    /// `dγ`.
+    pub scale: &'a mut [f32],
+    /// `dβ`.
+    pub bias: &'a mut [f32],
+}
+
+/// Rows of a part: enough to outweigh a task, few enough to stay in cache between the two passes over them.
+const PART: usize = 512;
+
+impl BatchNorm<'_> {
+    /// Channels.
+    pub fn channels(&self) -> usize {
+        self.scale.len()
+    }
+
+    /// Training: moments of `x` (rows x channels) and `y`.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn forward(&self, x: &[f32], y: &mut [f32], ws: &Workspace) -> Moments {
+        let channels = self.channels();
+        let rows = x.len() / channels.max(1);
+        let mut parts = ws.take(rows.div_ceil(PART) * 2 * channels);
+        {
+            let parts = Shared::new(&mut parts);
+            for_each(rows.div_ceil(PART), |part| {
+                let span = part * PART * channels..((part + 1) * PART).min(rows) * channels;
+                // SAFETY: each part has its own moments.
+                let to = unsafe { parts.slice(part * 2 * channels..(part + 1) * 2 * channels) };
+                moments(ws.isa(), &x[span], channels, to);
+            });
+        }
+        let counts: Vec<usize> = blocks(rows, PART).map(|r| r.len()).collect();
+        let moments = Moments::combine(&parts, &counts, channels, ws);
+        self.apply(x, &moments, y, ws);
+        moments
+    }
+
+    /// Evaluation: `y` with given moments.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn apply(&self, x: &[f32], moments: &Moments, y: &mut [f32], ws: &Workspace) {
+        assert_eq!(x.len(), y.len(), "x and y differ");
+        let channels = self.channels();
+        let map = self.map(moments, ws);
+        let size = PART * channels;
+        let y = Shared::new(y);
+        for_each(x.len().div_ceil(size.max(1)), |part| {
+            let span = part * size..((part + 1) * size).min(x.len());
+            // SAFETY: parts do not overlap.
+            let y = unsafe { y.slice(span.clone()) };
+            affine(ws.isa(), &x[span], channels, &map, None, false, y, channels);
+        });
+    }
+
+    /// `dx` from `x`, its moments and `dy`, and the parameters' gradients.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn vjp(
+        &self,
+        x: &[f32],
+        saved: &Moments,
+        dy: &[f32],
+        dx: &mut [f32],
+        grads: BatchNormGrads,
+        ws: &Workspace,
+    ) {
+        assert!(x.len() == dy.len() && x.len() == dx.len(), "x, dy and dx differ");
+        let channels = self.channels();
+        let rows = x.len() / channels.max(1);
+        let map = self.map(saved, ws);
+        let mut sums = ws.take_zeroed(rows.div_ceil(PART) * 2 * channels);
+        let span = |part: usize| part * PART * channels..((part + 1) * PART).min(rows) * channels;
+        let dx = Shared::new(dx);
+        {
+            let sums = Shared::new(&mut sums);
+            for_each(rows.div_ceil(PART), |part| {
+                // SAFETY: each part has its own sums and rows.
+                let (sums, dx) = unsafe {
+                    (sums.slice(part * 2 * channels..(part + 1) * 2 * channels), dx.slice(span(part)))
+                };
+                masked(ws.isa(), &dy[span(part)], channels, &x[span(part)], &map, None, false, dx, sums);
+            });
+        }
+        let back = self.back(saved, &sums, rows, grads, ws);
+        for_each(rows.div_ceil(PART), |part| {
+            // SAFETY: parts do not overlap.
+            let dx = unsafe { dx.slice(span(part)) };
+            gradient(ws.isa(), &dy[span(part)], &x[span(part)], &back, dx, channels);
+        });
+    }
+
+    /// `γ r`, `β - μ γ r`, `μ` and `r` of each channel: what [`affine`] and [`masked`] need.
+    pub(crate) fn map(&self, moments: &Moments, ws: &Workspace) -> Buffer {
+        let channels = self.channels();
+        let mut map = ws.take(4 * channels);
+        for c in 0..channels {
+            let r = 1.0 / (moments.variance[c] + self.eps).sqrt();
+            let a = self.scale[c] * r;
+            map[c] = a;
+            map[channels + c] = self.bias[c] - moments.mean[c] * a;
+            map[2 * channels + c] = moments.mean[c];
+            map[3 * channels + c] = r;
+        }
+        map
+    }
+
+    /// The coefficients `k₁, k₂, k₃` of `dx = k₁ dy + k₂ (x - μ) + k₃`, then `μ`; and `dγ`, `dβ`, from sums in parts.
+    pub(crate) fn back(
+        &self,
+        moments: &Moments,
+        sums: &[f32],
+        rows: usize,
+        grads: BatchNormGrads,
+        ws: &Workspace,
+    ) -> Buffer {
+        let channels = self.channels();
+        let mut back = ws.take(4 * channels);
+        for c in 0..channels {
+            let total = |at: usize| -> f64 {
+                sums.iter().skip(at + c).step_by(2 * channels).map(|&s| f64::from(s)).sum()
+            };
+            let (first, second) = (total(0), total(channels));
+            let r = 1.0 / (f64::from(moments.variance[c]) + f64::from(self.eps)).sqrt();
+            let a = f64::from(self.scale[c]) * r;
+            let n = rows.max(1) as f64;
+            grads.bias[c] = first as f32;
+            grads.scale[c] = second as f32;
+            back[c] = a as f32;
+            back[channels + c] = (-a * r * second / n) as f32;
+            back[2 * channels + c] = (-a * first / n) as f32;
+            back[3 * channels + c] = moments.mean[c];
+        }
+        back
+    }
+}
+
+impl Moments {
+    /// Moments as stored by a user: running statistics for evaluation.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    pub fn from_slices(mean: &[f32], variance: &[f32], ws: &Workspace) -> Self {
+        assert_eq!(mean.len(), variance.len(), "one mean and one variance for each channel");
+        Self { mean: Buffer::copy_of(ws, mean), variance: Buffer::copy_of(ws, variance) }
+    }
+
+    /// From the mean and centred squares of parts of `counts` rows.
+    pub(crate) fn combine(parts: &[f32], counts: &[usize], channels: usize, ws: &Workspace) -> Self {
+        let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels) };
+        let total = counts.iter().sum::<usize>().max(1) as f64;
+        for c in 0..channels {
+            let at = |part: usize, which: usize| f64::from(parts[(2 * part + which) * channels + c]);
+            let parts = || counts.iter().enumerate();
+            let mean = parts().map(|(p, &n)| n as f64 * at(p, 0)).sum::<f64>() / total;
+            let squares: f64 = parts().map(|(p, &n)| at(p, 1) + n as f64 * (at(p, 0) - mean).powi(2)).sum();
+            moments.mean[c] = mean as f32;
+            moments.variance[c] = (squares / total) as f32;
+        }
+        moments
+    }
+
+    /// Moves running statistics towards these by `momentum`; the variance with Bessel's correction for `rows` rows.
+    pub fn update_running(&self, rows: usize, momentum: f32, mean: &mut [f32], variance: &mut [f32]) {
+        let correction = rows as f32 / (rows.max(2) - 1) as f32;
+        for (running, batch) in mean.iter_mut().zip(self.mean.iter()) {
+            *running += momentum * (batch - *running);
+        }
+        for (running, batch) in variance.iter_mut().zip(self.variance.iter()) {
+            *running += momentum * (batch * correction - *running);
+        }
+    }
+}

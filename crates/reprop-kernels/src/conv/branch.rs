@@ -1,0 +1,283 @@
+//! The branch of a basic residual block, fused: `n₂ = norm₂(conv₂(relu(norm₁(conv₁(x)))))`, and at its end either
+//! `f(x) = relu(n₂)`, the term of a reversible block, or `relu(n₂ + x)`, an ordinary block.
+//!
+//! Between convolutions nothing but their raw outputs `c₁`, `c₂` reaches memory: a convolution's frames are filled through
+//! the norm and ReLU before it, and its output's moments are taken while an image is in cache. Backward likewise: masks come
+//! from `c₁`, `c₂` again, a norm's derivative is applied while frames are filled, its sums are taken as images finish.
+//! Saved: `c₁`, `c₂` and the moments.
+
+use super::three::{Conv3x3, Frame, copy_in, copy_out};
+use super::{Images, WinogradWeight};
+use crate::batch_norm::{BatchNorm, BatchNormGrads, Moments, add_pixels, affine, gradient, masked, moments};
+use crate::grid::GridOverflow;
+use crate::output::{Base, Output, Sink};
+use crate::rows::for_each;
+use crate::share::Shared;
+use crate::workspace::{Buffer, Workspace};
+
+/// A 3x3 convolution and the batch norm after it.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvNorm<'a> {
+    /// The filters.
+    pub weight: &'a WinogradWeight,
+    /// The norm over the output channels.
+    pub norm: BatchNorm<'a>,
+}
+
+/// Parameters of the branch.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch<'a> {
+    /// Input and output images.
+    pub images: Images,
+    /// The first convolution and norm, followed by ReLU.
+    pub first: ConvNorm<'a>,
+    /// The second convolution and norm.
+    pub second: ConvNorm<'a>,
+    /// Add `x` before the last ReLU.
+    pub residual: bool,
+}
+
+/// What [`Branch::vjp`] needs beside `x`; the moments are also what running statistics move towards.
+#[derive(Debug)]
+pub struct BranchSaved {
+    c1: Buffer,
+    c2: Buffer,
+    /// Of the first norm.
+    pub first: Moments,
+    /// Of the second norm.
+    pub second: Moments,
+}
+
+/// Where a layer's gradients go; each is overwritten.
+#[derive(Debug)]
+pub struct ConvNormGrads<'a> {
+    /// 3 x 3 x inputs x outputs.
+    pub weight: &'a mut [f32],
+    /// The norm's.
+    pub norm: BatchNormGrads<'a>,
+}
+
+impl Branch<'_> {
+    /// Training: `f(x)` with the batch's own moments, keeping what the derivative needs.
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn forward_saving(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<BranchSaved, GridOverflow> {
+        self.check(x);
+        let (c1, first) = self.layer(self.first, &copy_in(x, self.images, self.first.weight.inputs()), ws);
+        let map = self.first.norm.map(&first, ws);
+        let (c2, second) = self.layer(self.second, &self.activated(&c1, &map, ws), ws);
+        self.finish(x, &c2, &self.second.norm.map(&second, ws), output, ws)?;
+        Ok(BranchSaved { c1, c2, first, second })
+    }
+
+    /// Evaluation: `f(x)` with given moments.
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn forward_eval(
+        &self,
+        x: &[f32],
+        [first, second]: [&Moments; 2],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        self.check(x);
+        let (c1, _) = self.layer(self.first, &copy_in(x, self.images, self.first.weight.inputs()), ws);
+        let map = self.first.norm.map(first, ws);
+        let (c2, _) = self.layer(self.second, &self.activated(&c1, &map, ws), ws);
+        self.finish(x, &c2, &self.second.norm.map(second, ws), output, ws)
+    }
+
+    /// Gradients from `dy`: `dx = base + …`, parameters' overwritten.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn vjp(
+        &self,
+        x: &[f32],
+        saved: &BranchSaved,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        [first, second]: [ConvNormGrads; 2],
+        ws: &Workspace,
+    ) {
+        self.check(x);
+        let (isa, images, rows) = (ws.isa(), self.images, self.images.batch * self.images.pixels());
+        let (inputs, channels) = (self.first.weight.inputs(), self.second.weight.outputs());
+        assert_eq!((dy.len(), dx.len()), (images.len(channels), x.len()), "dy and dx do not fit");
+        let size = images.pixels() * channels;
+        let image = |i: usize| i * size..(i + 1) * size;
+        let (map1, map2) = (self.first.norm.map(&saved.first, ws), self.second.norm.map(&saved.second, ws));
+
+        let (mut dz, mut sums) = (ws.take(dy.len()), ws.take_zeroed(images.batch * 2 * channels));
+        {
+            let (dz, sums) = (Shared::new(&mut dz), Shared::new(&mut sums));
+            for_each(images.batch, |i| {
+                // SAFETY: each image has its own part.
+                let (dz, sums) = unsafe { (dz.slice(image(i)), part(&sums, i, channels)) };
+                let skip = self.residual.then(|| &x[image(i)]);
+                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, skip, true, dz, sums);
+            });
+        }
+        let back = self.second.norm.back(&saved.second, &sums, rows, second.norm, ws);
+
+        // Through conv₂, the ReLU before it and the sums of norm₁.
+        let (mut dn, mut sums) = (ws.take(saved.c1.len()), ws.take_zeroed(images.batch * 2 * channels));
+        {
+            let (dn, sums) = (Shared::new(&mut dn), Shared::new(&mut sums));
+            let take = |i: usize, frame: &Frame| {
+                for y in 0..images.height {
+                    let at = (i * images.height + y) * images.width * channels;
+                    let row = at..at + images.width * channels;
+                    // SAFETY: each image is finished once.
+                    let (dn, sums) = unsafe { (dn.slice(row.clone()), part(&sums, i, channels)) };
+                    masked(isa, frame.row(y), frame.depth(), &saved.c1[row], &map1, None, true, dn, sums);
+                }
+            };
+            let (fill_x, fill_dy) =
+                (self.activated(&saved.c1, &map1, ws), through_norm(images, &dz, &saved.c2, &back, ws));
+            self.conv(self.second).run_vjp(&fill_x, &fill_dy, Some(&take), second.weight, ws);
+        }
+        let back = self.first.norm.back(&saved.first, &sums, rows, first.norm, ws);
+
+        let dx = Shared::new(dx);
+        let take = |i: usize, frame: &Frame| {
+            for y in 0..images.height {
+                let at = (i * images.height + y) * images.width * inputs;
+                let row = at..at + images.width * inputs;
+                // SAFETY: each image is finished once.
+                let dx = unsafe { dx.slice(row.clone()) };
+                let skip = self.residual.then(|| &dz[row.clone()]);
+                add_pixels(isa, frame.row(y), frame.depth(), inputs, skip, base.part(row), dx);
+            }
+        };
+        let fill_x = copy_in(x, images, inputs);
+        let fill_dy = through_norm(images, &dn, &saved.c1, &back, ws);
+        self.conv(self.first).run_vjp(&fill_x, &fill_dy, Some(&take), first.weight, ws);
+    }
+
+    fn conv<'b>(&self, layer: ConvNorm<'b>) -> Conv3x3<'b> {
+        Conv3x3 { images: self.images, weight: layer.weight }
+    }
+
+    /// A convolution's raw output and its moments.
+    fn layer(
+        &self,
+        layer: ConvNorm,
+        fill: &(dyn Fn(usize, &mut Frame) + Sync),
+        ws: &Workspace,
+    ) -> (Buffer, Moments) {
+        let (images, channels) = (self.images, layer.weight.outputs());
+        let (mut c, mut parts) = (ws.take(images.len(channels)), ws.take(images.batch * 2 * channels));
+        {
+            let (c, parts) = (Shared::new(&mut c), Shared::new(&mut parts));
+            let size = images.pixels() * channels;
+            self.conv(layer).run(
+                fill,
+                &|i, frame| {
+                    copy_out(&c, images, channels)(i, frame);
+                    // SAFETY: each image is finished once.
+                    let (c, part) = unsafe { (c.slice(i * size..(i + 1) * size), part(&parts, i, channels)) };
+                    moments(ws.isa(), c, channels, part);
+                },
+                ws,
+            );
+        }
+        let moments = Moments::combine(&parts, &vec![images.pixels(); images.batch], channels, ws);
+        (c, moments)
+    }
+
+    /// Fills frames with `relu(a c + b)`.
+    fn activated<'b>(
+        &self,
+        c: &'b [f32],
+        map: &'b [f32],
+        ws: &'b Workspace,
+    ) -> impl Fn(usize, &mut Frame) + Sync + 'b {
+        let images = self.images;
+        move |i, frame| {
+            let row = images.width * frame.channels;
+            let (channels, depth) = (frame.channels, frame.depth());
+            for y in 0..images.height {
+                let from = &c[(i * images.height + y) * row..][..row];
+                affine(ws.isa(), from, channels, map, None, true, frame.row_mut(y), depth);
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        x: &[f32],
+        c2: &[f32],
+        map: &[f32],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        let channels = self.second.weight.outputs();
+        let size = self.images.pixels() * channels;
+        let sink = Sink::new(output, c2.len());
+        for_each(self.images.batch, |i| {
+            let span = i * size..(i + 1) * size;
+            let skip = self.residual.then(|| &x[span.clone()]);
+            // SAFETY: images do not overlap.
+            unsafe {
+                sink.write(ws, span.clone(), |y| {
+                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels);
+                });
+            }
+        });
+        sink.finish()
+    }
+
+    fn check(&self, x: &[f32]) {
+        let (first, second) = (self.first.weight, self.second.weight);
+        assert_eq!(x.len(), self.images.len(first.inputs()), "x does not fit");
+        assert_eq!(first.outputs(), second.inputs(), "the convolutions do not fit each other");
+        assert_eq!(first.outputs(), second.outputs(), "both convolutions must have the same outputs");
+        assert!(
+            !self.residual || first.inputs() == second.outputs(),
+            "a residual needs as many outputs as inputs"
+        );
+    }
+}
+
+/// Fills frames with a norm's derivative of `dn`.
+fn through_norm<'b>(
+    images: Images,
+    dn: &'b [f32],
+    c: &'b [f32],
+    back: &'b [f32],
+    ws: &'b Workspace,
+) -> impl Fn(usize, &mut Frame) + Sync + 'b {
+    move |i, frame| {
+        let row = images.width * frame.channels;
+        let depth = frame.depth();
+        for y in 0..images.height {
+            let span = (i * images.height + y) * row..(i * images.height + y + 1) * row;
+            gradient(ws.isa(), &dn[span.clone()], &c[span], back, frame.row_mut(y), depth);
+        }
+    }
+}
+
+/// Two rows of channels for each image.
+///
+/// # Safety
+/// As [`Shared::slice`], for image `i`.
+#[allow(clippy::mut_from_ref)]
+unsafe fn part<'a>(sums: &Shared<'a>, i: usize, channels: usize) -> &'a mut [f32] {
+    // SAFETY: the caller's promise.
+    unsafe { sums.slice(i * 2 * channels..(i + 1) * 2 * channels) }
+}

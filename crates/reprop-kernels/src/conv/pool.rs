@@ -1,0 +1,154 @@
+//! Max and average pools.
+//!
+//! The maximum's gradient goes to the first of equal maxima, found again from `x`: nothing is saved. The average divides by
+//! the square's full size or, for a pool over the whole image, by its pixels.
+
+use super::{Images, Slide};
+use crate::rows::{for_chunks, for_each};
+use crate::share::Shared;
+
+/// `y = max` over each place of the square; pixels outside do not count.
+///
+/// # Panics
+/// If lengths do not fit or a place sees no pixel.
+pub fn max_forward(images: Images, slide: Slide, channels: usize, x: &[f32], y: &mut [f32]) {
+    each_pixel(images, slide, channels, x, y, |pixel, y| {
+        y.fill(f32::NEG_INFINITY);
+        for (_, from) in slide.taps(images, pixel) {
+            for (y, &x) in y.iter_mut().zip(&x[from * channels..]) {
+                *y = y.max(x);
+            }
+        }
+    });
+}
+
+/// `dx` of [`max_forward`], overwritten.
+///
+/// # Panics
+/// If lengths do not fit.
+pub fn max_vjp(images: Images, slide: Slide, channels: usize, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    each_image(images, slide, channels, dy, dx, |pixel, dy, dx, first| {
+        for c in 0..channels {
+            let mut best: Option<(usize, f32)> = None;
+            for (_, from) in slide.taps(images, pixel) {
+                let v = x[from * channels + c];
+                if best.is_none_or(|(_, top)| v > top) {
+                    best = Some((from, v));
+                }
+            }
+            if let Some((from, _)) = best {
+                dx[(from - first) * channels + c] += dy[c];
+            }
+        }
+    });
+}
+
+/// `y = Σ / kernel²` over each place of the square; pixels outside count as zero.
+///
+/// # Panics
+/// If lengths do not fit.
+pub fn average_forward(images: Images, slide: Slide, channels: usize, x: &[f32], y: &mut [f32]) {
+    let share = 1.0 / (slide.kernel * slide.kernel) as f32;
+    each_pixel(images, slide, channels, x, y, |pixel, y| {
+        y.fill(0.0);
+        for (_, from) in slide.taps(images, pixel) {
+            y.iter_mut().zip(&x[from * channels..]).for_each(|(y, x)| *y += x * share);
+        }
+    });
+}
+
+/// `dx` of [`average_forward`], overwritten.
+///
+/// # Panics
+/// If lengths do not fit.
+pub fn average_vjp(images: Images, slide: Slide, channels: usize, dy: &[f32], dx: &mut [f32]) {
+    let share = 1.0 / (slide.kernel * slide.kernel) as f32;
+    each_image(images, slide, channels, dy, dx, |pixel, dy, dx, first| {
+        for (_, from) in slide.taps(images, pixel) {
+            let dx = &mut dx[(from - first) * channels..];
+            dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx += dy * share);
+        }
+    });
+}
+
+/// The mean over all pixels (or tokens) of each image: batch x channels.
+///
+/// # Panics
+/// If lengths do not fit.
+pub fn global_forward(images: Images, channels: usize, x: &[f32], y: &mut [f32]) {
+    assert_eq!((x.len(), y.len()), (images.len(channels), images.batch * channels), "lengths do not fit");
+    let share = 1.0 / images.pixels() as f32;
+    let y = Shared::new(y);
+    for_each(images.batch, |image| {
+        // SAFETY: each image has its own row.
+        let y = unsafe { y.slice(image * channels..(image + 1) * channels) };
+        y.fill(0.0);
+        let size = images.pixels() * channels;
+        for x in x[image * size..(image + 1) * size].chunks_exact(channels) {
+            y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+        }
+        for y in y {
+            *y *= share;
+        }
+    });
+}
+
+/// `dx` of [`global_forward`], overwritten.
+///
+/// # Panics
+/// If lengths do not fit.
+pub fn global_vjp(images: Images, channels: usize, dy: &[f32], dx: &mut [f32]) {
+    assert_eq!((dx.len(), dy.len()), (images.len(channels), images.batch * channels), "lengths do not fit");
+    let share = 1.0 / images.pixels() as f32;
+    let dx = Shared::new(dx);
+    for_chunks(images.len(1), |_, pixels| {
+        // SAFETY: chunks do not overlap.
+        let dx = unsafe { dx.slice(pixels.start * channels..pixels.end * channels) };
+        for (pixel, dx) in pixels.zip(dx.chunks_exact_mut(channels)) {
+            let dy = &dy[pixel / images.pixels() * channels..][..channels];
+            dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx = dy * share);
+        }
+    });
+}
+
+/// Runs `pool(output pixel, its channels)` for every output pixel.
+fn each_pixel(
+    images: Images,
+    slide: Slide,
+    channels: usize,
+    x: &[f32],
+    y: &mut [f32],
+    pool: impl Fn(usize, &mut [f32]) + Sync,
+) {
+    let out = slide.output(images);
+    assert_eq!((x.len(), y.len()), (images.len(channels), out.len(channels)), "lengths do not fit");
+    let y = Shared::new(y);
+    for_chunks(out.len(1), |_, pixels| {
+        // SAFETY: chunks do not overlap.
+        let y = unsafe { y.slice(pixels.start * channels..pixels.end * channels) };
+        pixels.zip(y.chunks_exact_mut(channels)).for_each(|(pixel, y)| pool(pixel, y));
+    });
+}
+
+/// Runs `pool(output pixel, its gradient, its image's dx, the image's first pixel)`, images in parallel.
+fn each_image(
+    images: Images,
+    slide: Slide,
+    channels: usize,
+    dy: &[f32],
+    dx: &mut [f32],
+    pool: impl Fn(usize, &[f32], &mut [f32], usize) + Sync,
+) {
+    let out = slide.output(images);
+    assert_eq!((dx.len(), dy.len()), (images.len(channels), out.len(channels)), "lengths do not fit");
+    let dx = Shared::new(dx);
+    for_each(images.batch, |image| {
+        let first = image * images.pixels();
+        // SAFETY: each image has its own part.
+        let dx = unsafe { dx.slice(first * channels..(first + images.pixels()) * channels) };
+        dx.fill(0.0);
+        for pixel in image * out.pixels()..(image + 1) * out.pixels() {
+            pool(pixel, &dy[pixel * channels..(pixel + 1) * channels], dx, first);
+        }
+    });
+}

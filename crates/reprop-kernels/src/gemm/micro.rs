@@ -1,0 +1,114 @@
+//! The register tile: `C[m x n] (+)= A[m x k] B[k x n]` for one tile of at most `MR x NR`.
+//!
+//! `B` comes as `NR` floats for each `k`, `b_row` apart (`NR` if it is packed; columns beyond `n` are not used). `A` may lie anywhere with any strides: its
+//! elements are broadcast one by one, so only the distance between cache lines matters, not their packing.
+//!
+//! Each element of `C` is one chain of (fused) multiply-adds in the order of `k`. It does not depend on the tile that
+//! holds it, so every way of cutting `C` into tiles and tasks gives the same bits.
+
+use std::array::from_fn;
+
+use crate::simd::Simd;
+
+/// What the tile adds its product to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// Nothing: `C` is overwritten.
+    Zero,
+    /// What `C` holds.
+    Add,
+    /// A row of `n` floats, the same for each row of the tile.
+    Bias(*const f32),
+}
+
+/// Operands of one tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileArgs {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: *const f32,
+    pub a_row: usize,
+    pub a_col: usize,
+    pub b: *const f32,
+    pub b_row: usize,
+    pub c: *mut f32,
+    pub c_row: usize,
+    pub start: Start,
+}
+
+/// The tile's size on an instruction set.
+pub(crate) trait Tile: Sized {
+    const MR: usize;
+    const NR: usize;
+
+    /// # Safety
+    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, `B` at `NR` floats of each of its `k` rows, the
+    /// bias at `n`, `C` writable at its `m x n` positions and used by nobody else meanwhile.
+    unsafe fn tile(self, args: TileArgs);
+}
+
+/// The tile as `MR` rows of `NV` vectors.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) {
+    let mut sums = [[s.zero(); NV]; MR];
+    // Rows past the end read the last row again; their sums are not stored.
+    let rows: [usize; MR] = from_fn(|i| i.min(t.m - 1) * t.a_row);
+    let (mut a, mut b) = (t.a, t.b);
+    for _ in 0..t.k {
+        let mut columns = [s.zero(); NV];
+        for (j, column) in columns.iter_mut().enumerate() {
+            // SAFETY: `B` holds `NR` floats for each `k`.
+            *column = unsafe { s.load_ptr(b.add(j * S::LANES)) };
+        }
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: `rows[i]` is a row of `A`, and `a` stands at column `k`.
+            let x = s.splat(unsafe { *a.add(rows[i]) });
+            for (column, sum) in columns.iter().zip(sum) {
+                *sum = s.fma(x, *column, *sum);
+            }
+        }
+        // Wrapping: after the last `k` both may point past their memory; they are not read there.
+        a = a.wrapping_add(t.a_col);
+        b = b.wrapping_add(t.b_row);
+    }
+    let full = t.n == S::NR;
+    for (i, sum) in sums.iter().enumerate().take(t.m) {
+        for (j, sum) in sum.iter().enumerate() {
+            let done = j * S::LANES;
+            if done >= t.n {
+                break;
+            }
+            let width = (t.n - done).min(S::LANES);
+            // SAFETY: row `i` of `C` and the bias hold `n > done` floats.
+            let c = unsafe { t.c.add(i * t.c_row + done) };
+            if full || width == S::LANES {
+                // SAFETY: `LANES` floats of the row remain, in `C` as in the bias.
+                unsafe {
+                    let sum = match t.start {
+                        Start::Zero => *sum,
+                        Start::Add => s.add(s.load_ptr(c), *sum),
+                        Start::Bias(bias) => s.add(s.load_ptr(bias.add(done)), *sum),
+                    };
+                    s.store_ptr(c, sum);
+                }
+            } else {
+                // SAFETY: `width` floats of the row remain, in `C` as in the bias, and `C` is ours alone.
+                let (c, old) = unsafe {
+                    let old = match t.start {
+                        Start::Zero => None,
+                        Start::Add => Some(s.load_part(std::slice::from_raw_parts(c, width), 0.0)),
+                        Start::Bias(bias) => {
+                            Some(s.load_part(std::slice::from_raw_parts(bias.add(done), width), 0.0))
+                        }
+                    };
+                    (std::slice::from_raw_parts_mut(c, width), old)
+                };
+                s.store_part(c, old.map_or(*sum, |old| s.add(old, *sum)));
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Matrix products `C (+)= A B`, packed and blocked by shape alone.
+//!
+//! `k` is cut into equal blocks of at most [`K_BLOCK`]; within a block each element of `C` is one chain of multiply-adds,
+//! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see [`micro`]). So the
+//! result is the same at any number of threads, and does not depend on where a row stands in its batch.
+
+mod mat;
+pub(crate) mod micro;
+mod pack;
+mod packed;
+mod product;
+
+pub use mat::Mat;
+pub use packed::{PackedMatrix, PackedWeight};
+pub(crate) use packed::{pack_all, packed_len};
+pub(crate) use product::run_all;
+pub use product::{Product, gemm};
+
+use std::marker::PhantomData;
+
+use self::micro::{Start, TileArgs};
+use crate::share::Shared;
+use crate::simd::{Simd, dispatch};
+
+/// The longest chain of multiply-adds: a panel of `B` this deep stays in the first-level cache.
+pub(crate) const K_BLOCK: usize = 256;
+
+/// The block length of a product over `k`: equal blocks, none longer than [`K_BLOCK`].
+pub(crate) fn k_block(k: usize) -> usize {
+    let count = k.div_ceil(K_BLOCK).max(1);
+    k.div_ceil(count).next_multiple_of(8)
+}
+
+/// The ranges of at most `size` that cover `0..len`.
+pub(crate) fn blocks(len: usize, size: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (0..len).step_by(size.max(1)).map(move |start| start..(start + size).min(len))
+}
+
+/// A part of `C` that one task writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    ptr: *mut f32,
+    rows: usize,
+    cols: usize,
+    row_stride: usize,
+    owner: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> Target<'a> {
+    /// The first `cols` floats of each of `rows` rows in a slice.
+    pub(crate) fn new(c: &'a mut [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
+        let shared = Shared::new(c);
+        // SAFETY: the slice is borrowed for as long as the target lives.
+        unsafe { Self::part(&shared, 0, rows, cols, row_stride) }
+    }
+
+    /// A rectangle of a slice that other tasks write too.
+    ///
+    /// # Safety
+    /// No other part that overlaps the rectangle may be in use while the target is.
+    pub(crate) unsafe fn part(
+        c: &Shared<'a>,
+        at: usize,
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+    ) -> Self {
+        if rows > 0 {
+            let _in_bounds = c.at(at + (rows - 1) * row_stride + cols);
+        }
+        assert!(rows <= 1 || cols <= row_stride, "rows overlap");
+        Self { ptr: c.at(at), rows, cols, row_stride, owner: PhantomData }
+    }
+}
+
+/// One block of `k`: rows of `a` against the panels in `b`.
+///
+/// # Safety
+/// `a` must be readable at `m x k` positions with the given strides, `b` at `k` rows of `n` floats rounded up
+/// to whole panels, `c` be at least `m x n`
+/// and a bias hold `n` floats.
+#[inline(always)]
+unsafe fn multiply_block<S: Simd>(
+    s: S,
+    (m, n, k): (usize, usize, usize),
+    a: *const f32,
+    strides: (usize, usize, usize),
+    (b, b_row, b_col): (*const f32, usize, usize),
+    c: Target<'_>,
+    start: Start,
+) {
+    let (a_row, a_col, a_panel) = strides;
+    for j in (0..n).step_by(S::NR) {
+        for (panel, i) in (0..m).step_by(S::MR).enumerate() {
+            // SAFETY: rows `i..i + MR` and columns `j..j + NR`, cut at `m` and `n`, are part of the caller's promise.
+            unsafe {
+                s.tile(TileArgs {
+                    m: (m - i).min(S::MR),
+                    n: (n - j).min(S::NR),
+                    k,
+                    a: a.add(panel * a_panel),
+                    a_row,
+                    a_col,
+                    b: b.add(j * b_col),
+                    b_row,
+                    c: c.ptr.add(i * c.row_stride + j),
+                    c_row: c.row_stride,
+                    start: match start {
+                        Start::Bias(bias) => Start::Bias(bias.add(j)),
+                        other => other,
+                    },
+                });
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// `C = A B` on one thread, plus what `C` holds or a bias row, as `init` says.
+    pub(crate) fn multiply(s: Isa, a: Mat, b: Right<'_>, c: Target<'_>, init: Init<'_>) {
+        let (m, n, k) = (a.rows, c.cols, a.cols);
+        let wide = n.next_multiple_of(S::NR);
+        assert_eq!(c.rows, m, "rows of A and C differ");
+        match b {
+            Right::Packed(b) => assert!(b.len() >= k * wide, "packed operand too short"),
+            Right::Rows(b, stride) => {
+                assert!(k == 0 || b.len() >= (k - 1) * stride + wide, "right operand too short");
+            }
+        }
+        let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
+        let mut start = match init {
+            Init::Zero => Start::Zero,
+            Init::Add => Start::Add,
+            Init::Bias(bias) => {
+                assert_eq!(bias.len(), n, "one bias for each of {n} columns");
+                Start::Bias(bias.as_ptr())
+            }
+        };
+        let mut from = 0;
+        loop {
+            let count = k_block(k).min(k - from);
+            let a = a.data.as_ptr().wrapping_add(from * a.col_stride);
+            // SAFETY: `a` and `c` were checked when they were made, `b` and the bias above.
+            unsafe {
+                let b = match b {
+                    Right::Packed(b) => (b.as_ptr().add(from * wide), S::NR, count),
+                    Right::Rows(b, stride) => (b.as_ptr().add(from * stride), stride, 1),
+                };
+                multiply_block(s, (m, n, count), a, strides, b, c, start);
+            }
+            start = Start::Add;
+            from += count;
+            if from >= k {
+                break;
+            }
+        }
+    }
+}
+
+/// The right-hand operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Right<'a> {
+    /// Packed in full, as [`pack_all`] does.
+    Packed(&'a [f32]),
+    /// Rows a given distance apart, readable up to whole panels.
+    Rows(&'a [f32], usize),
+}
+
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Init<'a> {
+    /// Nothing.
+    Zero,
+    /// What `C` holds.
+    Add,
+    /// The same row for every row of `C`.
+    Bias(&'a [f32]),
+}

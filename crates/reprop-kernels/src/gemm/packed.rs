@@ -1,0 +1,102 @@
+//! A right-hand operand packed once and used many times: a layer's weight for as long as its version lives.
+
+use super::{Mat, blocks, k_block, pack};
+use crate::simd::{Isa, dispatch};
+
+/// A `k x n` matrix packed as a right-hand operand for one instruction set.
+#[derive(Clone, Debug)]
+pub struct PackedMatrix {
+    isa: Isa,
+    k: usize,
+    n: usize,
+    data: Vec<f32>,
+}
+
+impl PackedMatrix {
+    /// Packs `b`.
+    pub fn new(isa: Isa, b: Mat) -> Self {
+        let mut packed = Self { isa, k: b.rows, n: b.cols, data: vec![0.0; packed_len(isa, b.rows, b.cols)] };
+        packed.repack(b);
+        packed
+    }
+
+    /// Packs another matrix of the same shape into the same memory.
+    ///
+    /// # Panics
+    /// If the shape differs.
+    pub fn repack(&mut self, b: Mat) {
+        assert_eq!((b.rows, b.cols), (self.k, self.n), "a packed matrix keeps its shape");
+        pack_all(self.isa, b, &mut self.data);
+    }
+
+    /// Rows.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Columns.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// The instruction set it is packed for.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    pub(crate) fn data(&self) -> &[f32] {
+        &self.data
+    }
+}
+
+/// A layer's weight packed for `x W` and for `x Wᵀ`: what its forward and its derivative multiply by.
+#[derive(Clone, Debug)]
+pub struct PackedWeight {
+    /// `W`, inputs x outputs.
+    pub forward: PackedMatrix,
+    /// `Wᵀ`.
+    pub backward: PackedMatrix,
+}
+
+impl PackedWeight {
+    /// Packs a row-major `inputs x outputs` weight.
+    pub fn new(isa: Isa, weight: &[f32], inputs: usize, outputs: usize) -> Self {
+        let w = Mat::new(weight, inputs, outputs);
+        Self { forward: PackedMatrix::new(isa, w), backward: PackedMatrix::new(isa, w.t()) }
+    }
+
+    /// Packs a new version of the weight into the same memory.
+    ///
+    /// # Panics
+    /// If the weight is too short for the shape.
+    pub fn repack(&mut self, weight: &[f32]) {
+        let w = Mat::new(weight, self.inputs(), self.outputs());
+        rayon::join(|| self.forward.repack(w), || self.backward.repack(w.t()));
+    }
+
+    /// Rows of `W`.
+    pub fn inputs(&self) -> usize {
+        self.forward.k
+    }
+
+    /// Columns of `W`.
+    pub fn outputs(&self) -> usize {
+        self.forward.n
+    }
+}
+
+/// Floats that a packed `k x n` matrix takes.
+pub(crate) fn packed_len(isa: Isa, k: usize, n: usize) -> usize {
+    k * n.next_multiple_of(isa.panel_width())
+}
+
+dispatch! {
+    /// Packs the whole of `b`: block of `k` after block, in each all panels.
+    pub(crate) fn pack_all(s: Isa, b: Mat, out: &mut [f32]) {
+        let wide = b.cols.next_multiple_of(S::NR);
+        for depth in blocks(b.rows, k_block(b.rows)) {
+            let to = &mut out[depth.start * wide..depth.end * wide];
+            pack::columns(s, b, 0..b.cols, depth, to);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The general product: any strides, packed on the way, cut into tasks of equal size.
+//!
+//! Weight gradients `dW = Xᵀ dY` are this product with `A = Xᵀ`; the sums of `dY`'s columns (the bias gradient) come with
+//! it, taken while `dY` is packed and in cache.
+
+use rayon::prelude::*;
+
+use super::{Mat, Target, blocks, k_block, multiply_block, pack};
+use crate::gemm::micro::Start;
+use crate::share::Shared;
+use crate::simd::dispatch;
+use crate::workspace::Workspace;
+
+/// Largest side of a task's part of `C`: its packed operands, [`super::K_BLOCK`] deep, fill half a second-level cache.
+const SIDE: usize = 384;
+
+/// One product `C (+)= A B`.
+#[derive(Debug)]
+pub struct Product<'a> {
+    /// `m x k`.
+    pub a: Mat<'a>,
+    /// `k x n`.
+    pub b: Mat<'a>,
+    /// `m x n`, row-major, without gaps.
+    pub c: &'a mut [f32],
+    /// Keep what `c` holds and add to it.
+    pub accumulate: bool,
+    /// Where the sums of `b`'s columns go, if wanted; they follow `accumulate`.
+    pub column_sums: Option<&'a mut [f32]>,
+}
+
+impl Product<'_> {
+    /// `dW = Xᵀ dY` and `db =` sums of `dY`'s columns, for row-major `X` (`rows x inputs`) and `dY` (`rows x outputs`).
+    pub(crate) fn weight_gradient<'a>(
+        x: Mat<'a>,
+        dy: Mat<'a>,
+        dw: &'a mut [f32],
+        db: &'a mut [f32],
+    ) -> Product<'a> {
+        Product { a: x.t(), b: dy, c: dw, accumulate: false, column_sums: Some(db) }
+    }
+}
+
+/// Runs a product, in parallel over fixed parts of `c`.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub fn gemm(ws: &Workspace, product: Product) {
+    run_all(ws, [product]);
+}
+
+/// Runs independent products as one list of tasks.
+pub(crate) fn run_all<const N: usize>(ws: &Workspace, products: [Product; N]) {
+    let products = products.map(|p| {
+        let (m, k, n) = (p.a.rows, p.a.cols, p.b.cols);
+        assert_eq!(p.b.rows, k, "inner sizes differ");
+        assert_eq!(p.c.len(), m * n, "C must hold {m} x {n}");
+        if let Some(sums) = &p.column_sums {
+            assert_eq!(sums.len(), n, "one sum for each of {n} columns");
+        }
+        (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new))
+    });
+    let mut tasks = Vec::new();
+    for (a, b, c, accumulate, sums) in &products {
+        // Without rows there is no product, but there may be column sums: one empty row of tasks.
+        let none = (a.rows == 0).then_some(0..0);
+        for i in none.into_iter().chain(blocks(a.rows, side(a.rows))) {
+            for j in blocks(b.cols, side(b.cols)) {
+                // The first row of tasks covers every column once; it takes the sums.
+                let sums = sums.as_ref().filter(|_| i.start == 0);
+                tasks.push(Part {
+                    a: *a,
+                    b: *b,
+                    c,
+                    accumulate: *accumulate,
+                    sums,
+                    rows: i.clone(),
+                    columns: j,
+                });
+            }
+        }
+    }
+    tasks.into_par_iter().with_max_len(1).for_each(|part| {
+        let depth = k_block(part.a.cols).min(part.a.cols);
+        // Room for the widest panels of any instruction set.
+        let mut left = ws.take((part.rows.len() + 16) * depth);
+        let mut right = ws.take((part.columns.len() + 32) * depth);
+        run_part(ws.isa(), part, &mut left, &mut right);
+    });
+}
+
+/// Equal sides of at most [`SIDE`], in whole tiles.
+fn side(len: usize) -> usize {
+    len.div_ceil(len.div_ceil(SIDE).max(1)).next_multiple_of(48)
+}
+
+/// One task: a rectangle of `C`.
+struct Part<'a> {
+    a: Mat<'a>,
+    b: Mat<'a>,
+    c: &'a Shared<'a>,
+    accumulate: bool,
+    sums: Option<&'a Shared<'a>>,
+    rows: std::ops::Range<usize>,
+    columns: std::ops::Range<usize>,
+}
+
+dispatch! {
+    fn run_part(s: Isa, part: Part, left: &mut [f32], right: &mut [f32]) {
+        let (m, n, k) = (part.rows.len(), part.columns.len(), part.a.cols);
+        let row = part.b.cols;
+        let mut sums = part.sums.map(|sums| {
+            // SAFETY: this task alone takes the sums of its columns.
+            unsafe { sums.slice(part.columns.clone()) }
+        });
+        if let Some(sums) = sums.as_deref_mut().filter(|_| !part.accumulate) {
+            sums.fill(0.0);
+        }
+        let mut start = if part.accumulate { Start::Add } else { Start::Zero };
+        let mut from = 0;
+        loop {
+            let count = k_block(k).min(k - from);
+            let depth = from..from + count;
+            pack::rows(s, part.a, part.rows.clone(), depth.clone(), left);
+            pack::columns(s, part.b, part.columns.clone(), depth, right);
+            if let Some(sums) = sums.as_deref_mut() {
+                add_panel_sums(s, right, count, sums);
+            }
+            // SAFETY: both operands are packed for `m` rows, `n` columns and `count` steps; this task alone writes its
+            // rectangle, which lies inside `C`.
+            unsafe {
+                let c = Target::part(part.c, part.rows.start * row + part.columns.start, m, n, row);
+                let right = (right.as_ptr(), S::NR, count);
+                multiply_block(s, (m, n, count), left.as_ptr(), (1, S::MR, S::MR * count), right, c, start);
+            }
+            start = Start::Add;
+            from += count;
+            if from >= k {
+                break;
+            }
+        }
+    }
+}
+
+/// Adds to `sums` the column sums of panels `depth` deep.
+#[inline(always)]
+fn add_panel_sums<S: crate::simd::Simd>(s: S, panels: &[f32], depth: usize, sums: &mut [f32]) {
+    for (panel, sums) in panels.chunks_exact((depth * S::NR).max(1)).zip(sums.chunks_mut(S::NR)) {
+        for (v, sums) in sums.chunks_mut(S::LANES).enumerate() {
+            let mut total = s.zero();
+            for row in panel.chunks_exact(S::NR) {
+                total = s.add(total, s.load(&row[v * S::LANES..]));
+            }
+            let old = s.load_part(sums, 0.0);
+            s.store_part(sums, s.add(old, total));
+        }
+    }
+}

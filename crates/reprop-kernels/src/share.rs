@@ -1,0 +1,45 @@
+//! A mutable slice that several tasks write, each its own part.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A `&mut [f32]` cut up by tasks in ways that `chunks_mut` cannot say (columns, rectangles, heads).
+#[derive(Debug)]
+pub(crate) struct Shared<'a> {
+    ptr: *mut f32,
+    len: usize,
+    owner: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it stands for a `&mut [f32]`, which is `Send`; every use from several threads goes through the unsafe methods,
+// whose callers promise that their parts do not overlap.
+unsafe impl Send for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(slice: &'a mut [f32]) -> Self {
+        Self { ptr: slice.as_mut_ptr(), len: slice.len(), owner: PhantomData }
+    }
+
+    /// One part.
+    ///
+    /// # Safety
+    /// No other part that overlaps it may be in use.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn slice(&self, range: Range<usize>) -> &'a mut [f32] {
+        assert!(range.start <= range.end && range.end <= self.len, "part {range:?} of {} floats", self.len);
+        // SAFETY: inside the slice, and ours alone by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(range.start), range.end - range.start) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of element `index`, or the end.
+    pub(crate) fn at(&self, index: usize) -> *mut f32 {
+        assert!(index <= self.len, "element {index} of {} floats", self.len);
+        self.ptr.wrapping_add(index)
+    }
+}

@@ -1,0 +1,108 @@
+//! AVX-512F: 16 lanes, 32 registers, products in 12 x 32 tiles (24 accumulators, 2 columns, 1 broadcast).
+
+use core::arch::x86_64::{
+    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_blend_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps,
+};
+
+use super::Simd;
+use crate::gemm::micro::{Tile, TileArgs, tile};
+
+/// Proof that the CPU has AVX-512F (and the sets below it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    pub(super) fn detect() -> Option<Self> {
+        let there = std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("fma");
+        there.then_some(Self(()))
+    }
+}
+
+impl Tile for Avx512 {
+    const MR: usize = 12;
+    const NR: usize = 32;
+
+    #[inline(always)]
+    unsafe fn tile(self, args: TileArgs) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { tile::<Self, 12, 2>(self, args) }
+    }
+}
+
+/// Calls intrinsics that need nothing but AVX-512F.
+macro_rules! intrinsic {
+    ($e:expr) => {
+        // SAFETY: `self` proves that the CPU has AVX-512F, all that these intrinsics ask for.
+        unsafe { $e }
+    };
+}
+
+impl Simd for Avx512 {
+    type V = __m512;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        intrinsic!(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> __m512 {
+        intrinsic!(_mm512_loadu_ps(p))
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: __m512) {
+        intrinsic!(_mm512_storeu_ps(p, v));
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        intrinsic!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        intrinsic!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: __m512) -> __m512 {
+        intrinsic!(_mm512_sqrt_ps(a))
+    }
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        intrinsic!(_mm512_roundscale_ps::<_MM_FROUND_TO_NEAREST_INT>(a))
+    }
+    #[inline(always)]
+    fn pow2(self, n: __m512) -> __m512 {
+        intrinsic!({
+            let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        })
+    }
+    #[inline(always)]
+    fn select_gt(self, a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {
+        intrinsic!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b), y, x))
+    }
+}

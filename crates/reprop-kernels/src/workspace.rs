@@ -1,0 +1,169 @@
+//! Memory that a training step borrows and gives back.
+//!
+//! A fresh buffer costs a page fault for every 4 KiB at its first use, more than many kernels take to fill it. A workspace
+//! keeps every buffer it ever made: from the second step on, a step of the same shapes finds all its memory warm.
+//! Buffers carry their workspace with them and return to it when dropped, from any thread.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::simd::Isa;
+
+/// One cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([f32; LINE]);
+
+const LINE: usize = 16;
+
+/// A pool of buffers and the instruction set to compute on; cheap to clone, shared between threads.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    shared: Arc<Pool>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    isa: Isa,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    by_size: BTreeMap<usize, Vec<Vec<Line>>>,
+    usage: Usage,
+}
+
+/// What a workspace has made and lent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of all buffers it ever made and still owns, lent or not.
+    pub owned: usize,
+    /// Bytes lent now.
+    pub lent: usize,
+    /// The most bytes that were lent at once.
+    pub peak: usize,
+    /// Buffers that had to be made because none of the size was free.
+    pub made: usize,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new(Isa::detect())
+    }
+}
+
+impl Workspace {
+    /// An empty workspace for kernels on `isa`.
+    pub fn new(isa: Isa) -> Self {
+        Self { shared: Arc::new(Pool { isa, free: Mutex::default() }) }
+    }
+
+    /// The instruction set of the kernels that use it.
+    pub fn isa(&self) -> Isa {
+        self.shared.isa
+    }
+
+    /// Lends a buffer of `len` floats, aligned to a cache line. What it holds is unspecified (in debug builds: NaN).
+    pub fn take(&self, len: usize) -> Buffer {
+        let lines = size_class(len.div_ceil(LINE));
+        let found = {
+            let mut free = self.free();
+            free.usage.lent += lines * size_of::<Line>();
+            free.usage.peak = free.usage.peak.max(free.usage.lent);
+            free.by_size.get_mut(&lines).and_then(Vec::pop)
+        };
+        let memory = found.unwrap_or_else(|| {
+            let mut free = self.free();
+            free.usage.made += 1;
+            free.usage.owned += lines * size_of::<Line>();
+            drop(free);
+            vec![Line([0.0; LINE]); lines]
+        });
+        let mut buffer = Buffer { memory, len, home: self.clone() };
+        if cfg!(debug_assertions) {
+            buffer.fill(f32::NAN);
+        }
+        buffer
+    }
+
+    /// Lends a buffer of zeros.
+    pub fn take_zeroed(&self, len: usize) -> Buffer {
+        let mut buffer = self.take(len);
+        buffer.fill(0.0);
+        buffer
+    }
+
+    /// Makes sure that buffers of these lengths can be lent at once, and touches their memory.
+    pub fn reserve(&self, lens: &[usize]) {
+        let buffers: Vec<Buffer> = lens.iter().map(|&len| self.take_zeroed(len)).collect();
+        drop(buffers);
+    }
+
+    /// What it has made and lent.
+    pub fn usage(&self) -> Usage {
+        self.free().usage
+    }
+
+    /// Gives all memory that is not lent back to the system.
+    pub fn shrink(&self) {
+        let mut free = self.free();
+        let freed: usize =
+            std::mem::take(&mut free.by_size).values().flatten().map(|m| size_of_val(&m[..])).sum();
+        free.usage.owned -= freed;
+    }
+
+    // A panic while the lock is held leaves counters and lists whole, so a poisoned lock is still good.
+    fn free(&self) -> std::sync::MutexGuard<'_, Free> {
+        self.shared.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rounds up to one of four sizes in each doubling, so that buffers of nearly equal length replace each other.
+fn size_class(lines: usize) -> usize {
+    let step = (lines.next_power_of_two() / 8).max(1);
+    lines.max(1).next_multiple_of(step)
+}
+
+/// Memory lent by a [`Workspace`]; returns when dropped.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Vec<Line>,
+    len: usize,
+    home: Workspace,
+}
+
+impl Buffer {
+    /// A copy of `source`.
+    pub fn copy_of(ws: &Workspace, source: &[f32]) -> Self {
+        let mut buffer = ws.take(source.len());
+        buffer.copy_from_slice(source);
+        buffer
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: lines are arrays of floats without gaps, and the memory holds at least `len` of them.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as in `deref`.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        let mut free = self.home.free();
+        free.usage.lent -= size_of_val(&memory[..]);
+        free.by_size.entry(memory.len()).or_default().push(memory);
+    }
+}

@@ -1,0 +1,183 @@
+//! Batch norm and the fused convolution branch against `f64`.
+
+mod common;
+
+use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces};
+use proptest::prelude::*;
+use reprop_kernels::Workspace;
+use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads, Moments};
+use reprop_kernels::conv::{Branch, ConvNorm, ConvNormGrads, Images, WinogradWeight};
+use reprop_kernels::output::{Base, Output};
+
+const EPS: f32 = 1e-5;
+/// Winograd's digit, twice, and a division by the spread of few values.
+const TOLERANCE: f64 = 2e-4;
+
+fn norm(x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
+    let channels = scale.len();
+    let rows = x.len() / channels;
+    let mut y = x.to_vec();
+    for c in 0..channels {
+        let column = || (0..rows).map(|i| x[i * channels + c]);
+        let mean = column().sum::<f64>() / rows as f64;
+        let var = column().map(|x| (x - mean).powi(2)).sum::<f64>() / rows as f64;
+        for i in 0..rows {
+            y[i * channels + c] =
+                (x[i * channels + c] - mean) / (var + f64::from(EPS)).sqrt() * scale[c] + bias[c];
+        }
+    }
+    y
+}
+
+fn conv(x: &[f64], w: &[f64], images: Images, ci: usize, co: usize) -> Vec<f64> {
+    let mut y = vec![0.0; images.len(co)];
+    let (h, w_) = (images.height as isize, images.width as isize);
+    for n in 0..images.batch as isize {
+        for (i, j) in (0..h).flat_map(|i| (0..w_).map(move |j| (i, j))) {
+            for (a, b) in (0..3).flat_map(|a| (0..3).map(move |b| (a, b))) {
+                let (u, v) = (i + a - 1, j + b - 1);
+                if u >= 0 && v >= 0 && u < h && v < w_ {
+                    for (c, d) in (0..ci).flat_map(|c| (0..co).map(move |d| (c, d))) {
+                        y[((n * h + i) * w_ + j) as usize * co + d] += x
+                            [((n * h + u) * w_ + v) as usize * ci + c]
+                            * w[((a * 3 + b) as usize * ci + c) * co + d];
+                    }
+                }
+            }
+        }
+    }
+    y
+}
+
+struct Case {
+    images: Images,
+    ci: usize,
+    co: usize,
+    residual: bool,
+    x: Vec<f32>,
+    dy: Vec<f32>,
+    /// weight, scale, bias; twice
+    p: [Vec<f32>; 6],
+}
+
+impl Case {
+    fn new(images: Images, ci: usize, co: usize, residual: bool, seed: u64) -> Self {
+        let mut rng = Rng(seed);
+        let co = if residual { ci } else { co };
+        let p = [9 * ci * co, co, co, 9 * co * co, co, co].map(|len| rng.vec(len));
+        Self { images, ci, co, residual, x: rng.vec(images.len(ci)), dy: rng.vec(images.len(co)), p }
+    }
+
+    fn reference(&self, x: &[f64], p: &[Vec<f64>]) -> Vec<f64> {
+        let relu = |v: Vec<f64>| -> Vec<f64> { v.into_iter().map(|v| v.max(0.0)).collect() };
+        let a = relu(norm(&conv(x, &p[0], self.images, self.ci, self.co), &p[1], &p[2]));
+        let mut n = norm(&conv(&a, &p[3], self.images, self.co, self.co), &p[4], &p[5]);
+        if self.residual {
+            n.iter_mut().zip(x).for_each(|(n, x)| *n += x);
+        }
+        relu(n)
+    }
+
+    fn run(&self, ws: &Workspace) -> Vec<Vec<f32>> {
+        let p = &self.p;
+        let weight1 = WinogradWeight::new(&p[0], self.ci, self.co, ws);
+        let weight2 = WinogradWeight::new(&p[3], self.co, self.co, ws);
+        let norm = |i: usize| BatchNorm { scale: &p[i], bias: &p[i + 1], eps: EPS };
+        let branch = Branch {
+            images: self.images,
+            first: ConvNorm { weight: &weight1, norm: norm(1) },
+            second: ConvNorm { weight: &weight2, norm: norm(4) },
+            residual: self.residual,
+        };
+        let mut y = vec![0.0; self.dy.len()];
+        let saved = branch.forward_saving(&self.x, &mut Output::Value(&mut y), ws).unwrap();
+        let mut eval = vec![0.0; self.dy.len()];
+        branch
+            .forward_eval(&self.x, [&saved.first, &saved.second], &mut Output::Value(&mut eval), ws)
+            .unwrap();
+        common::assert_same_bits("evaluation with the batch's own moments", &y, &eval);
+        let mut dx = vec![0.0; self.x.len()];
+        let mut d: Vec<Vec<f32>> = p.iter().map(|p| vec![0.0; p.len()]).collect();
+        let [w1, s1, b1, w2, s2, b2] = d.get_disjoint_mut([0, 1, 2, 3, 4, 5]).unwrap();
+        let grads = [
+            ConvNormGrads { weight: w1, norm: BatchNormGrads { scale: s1, bias: b1 } },
+            ConvNormGrads { weight: w2, norm: BatchNormGrads { scale: s2, bias: b2 } },
+        ];
+        branch.vjp(&self.x, &saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+        let mut all = vec![y, dx];
+        all.append(&mut d);
+        all
+    }
+}
+
+/// Whether any value before a ReLU is so near zero that rounding may flip its mask.
+fn near_a_kink(case: &Case, p: &[Vec<f64>]) -> bool {
+    let x = f64s(&case.x);
+    let n1 = norm(&conv(&x, &p[0], case.images, case.ci, case.co), &p[1], &p[2]);
+    let y = case.reference(&x, p);
+    let near = |v: &f64| v.abs() < 1e-4 && *v != 0.0;
+    n1.iter().any(near) || y.iter().any(near)
+}
+
+proptest! {
+    #![proptest_config(common::cases(16))]
+
+    #[test]
+    fn branch_and_its_gradients_equal_f64(
+        batch in 2usize..4, height in 2usize..6, width in 2usize..6, ci in 1usize..4, co in 1usize..4, residual: bool,
+        seed: u64,
+    ) {
+        let case = Case::new(Images { batch, height, width }, ci, co, residual, seed);
+        let (x, dy) = (f64s(&case.x), f64s(&case.dy));
+        let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
+        prop_assume!(!near_a_kink(&case, &p));
+        let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
+        want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
+        for ws in workspaces() {
+            for (i, (got, want)) in case.run(&ws).iter().zip(&want).enumerate() {
+                assert_close(&format!("result {i}"), got, want, TOLERANCE);
+            }
+        }
+    }
+
+    #[test]
+    fn batch_norm_and_its_gradients_equal_f64(rows in 3usize..12, channels in 1usize..20, seed: u64) {
+        let mut rng = Rng(seed);
+        let (x, dy) = (rng.vec(rows * channels), rng.vec(rows * channels));
+        let (scale, bias) = (rng.vec(channels), rng.vec(channels));
+        let reference = |x: &[f64]| norm(x, &f64s(&scale), &f64s(&bias));
+        let want = [reference(&f64s(&x)), gradient(&f64s(&x), |x| dot(&reference(x), &f64s(&dy)))];
+        let dbias: Vec<f64> = (0..channels).map(|c| (0..rows).map(|i| f64::from(dy[i * channels + c])).sum()).collect();
+        let bn = BatchNorm { scale: &scale, bias: &bias, eps: EPS };
+        for ws in workspaces() {
+            let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+            let moments = bn.forward(&x, &mut y, &ws);
+            let (mut ds, mut db) = (vec![0.0; channels], vec![0.0; channels]);
+            bn.vjp(&x, &moments, &dy, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
+            assert_close("y", &y, &want[0], 1e-5);
+            assert_close("dx", &dx, &want[1], TOLERANCE);
+            assert_close("dbias", &db, &dbias, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn running_statistics_move_towards_the_batch() {
+    let ws = Workspace::default();
+    let x = [1.0, 10.0, 3.0, 10.0, 5.0, 10.0, 7.0, 10.0];
+    let bn = BatchNorm { scale: &[1.0, 1.0], bias: &[0.0, 0.0], eps: EPS };
+    let moments = bn.forward(&x, &mut [0.0; 8], &ws);
+    assert_eq!((moments.mean[0], moments.variance[0]), (4.0, 5.0));
+    let (mut mean, mut variance) = ([0.0, 0.0], [1.0, 1.0]);
+    moments.update_running(4, 0.1, &mut mean, &mut variance);
+    assert_close("mean", &mean, &[0.4, 1.0], 1e-6);
+    assert_close("variance", &variance, &[1.0 + 0.1 * (20.0 / 3.0 - 1.0), 0.9], 1e-6);
+    let stored = Moments::from_slices(&mean, &variance, &ws);
+    assert_eq!(&stored.mean[..], &mean[..]);
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let case = Case::new(Images { batch: 9, height: 12, width: 10 }, 18, 18, true, 3);
+    assert_thread_invariant("branch", |ws| case.run(ws));
+}

@@ -1,0 +1,242 @@
+//! Convolutions against `f64`.
+
+mod common;
+
+use common::{Rng, assert_close, assert_thread_invariant, f64s, workspaces};
+use proptest::prelude::*;
+use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight, pool};
+use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::{Workspace, relu};
+
+/// F(4x4, 3x3) multiplies by up to 8 and divides by 24: it loses about one digit against a direct sum.
+const TOLERANCE: f64 = 2e-5;
+
+/// Any convolution of images `h x w x ci` with a `k x k x ci x co` weight, and its gradients.
+struct Reference {
+    images: Images,
+    ci: usize,
+    co: usize,
+    k: usize,
+    stride: usize,
+    pad: usize,
+}
+
+impl Reference {
+    fn out(&self) -> Images {
+        let size = |n: usize| (n + 2 * self.pad - self.k) / self.stride + 1;
+        Images { batch: self.images.batch, height: size(self.images.height), width: size(self.images.width) }
+    }
+
+    /// Calls `f(x index, weight index, y index)` for every product, without channels.
+    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let (i, o) = (self.images, self.out());
+        for n in 0..i.batch {
+            for (y, x) in (0..o.height).flat_map(|y| (0..o.width).map(move |x| (y, x))) {
+                for (a, b) in (0..self.k).flat_map(|a| (0..self.k).map(move |b| (a, b))) {
+                    let (u, v) = (y * self.stride + a, x * self.stride + b);
+                    if u >= self.pad && v >= self.pad && u < i.height + self.pad && v < i.width + self.pad {
+                        let from = (n * i.height + u - self.pad) * i.width + v - self.pad;
+                        f(from, a * self.k + b, (n * o.height + y) * o.width + x);
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&self, x: &[f64], w: &[f64], dy: &[f64]) -> [Vec<f64>; 3] {
+        let (ci, co) = (self.ci, self.co);
+        let mut y = vec![0.0; self.out().len(co)];
+        let (mut dx, mut dw) = (vec![0.0; x.len()], vec![0.0; w.len()]);
+        self.each(|i, t, o| {
+            for c in 0..ci {
+                for d in 0..co {
+                    let wi = (t * ci + c) * co + d;
+                    y[o * co + d] += x[i * ci + c] * w[wi];
+                    dx[i * ci + c] += dy[o * co + d] * w[wi];
+                    dw[wi] += dy[o * co + d] * x[i * ci + c];
+                }
+            }
+        });
+        [y, dx, dw]
+    }
+}
+
+fn run_winograd(
+    images: Images,
+    (ci, co): (usize, usize),
+    [x, w, dy]: [&[f32]; 3],
+    ws: &Workspace,
+) -> [Vec<f32>; 3] {
+    let weight = WinogradWeight::new(w, ci, co, ws);
+    let conv = Conv3x3 { images, weight: &weight };
+    let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+    conv.forward(x, &mut y, ws);
+    conv.vjp(x, dy, &mut dx, &mut dw, ws);
+    [y, dx, dw]
+}
+
+fn check_winograd(
+    images: Images,
+    channels: (usize, usize),
+    tensors: [&[f32]; 3],
+    want: &[Vec<f64>; 3],
+    ws: &Workspace,
+) {
+    for (got, want) in run_winograd(images, channels, tensors, ws).iter().zip(want) {
+        assert_close("y, dx or dw", got, want, TOLERANCE);
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(24))]
+
+    #[test]
+    fn winograd_and_its_gradients_equal_f64(
+        batch in 0usize..4, height in 1usize..14, width in 1usize..14, ci in 1usize..40, co in 1usize..40, seed: u64,
+    ) {
+        let mut rng = Rng(seed);
+        let images = Images { batch, height, width };
+        let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+        let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
+        let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+        for ws in workspaces() {
+            check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(24))]
+
+    #[test]
+    fn direct_and_depthwise_convolutions_and_their_gradients_equal_f64(
+        batch in 0usize..4, height in 3usize..17, width in 3usize..17, ci in 1usize..9, co in 1usize..20,
+        slide in prop::sample::select(vec![(1, 1, 0), (1, 2, 0), (3, 2, 1), (3, 1, 1), (7, 2, 3), (2, 2, 0)]), seed: u64,
+    ) {
+        let mut rng = Rng(seed);
+        let (k, stride, pad) = slide;
+        let images = Images { batch, height, width };
+        let reference = Reference { images, ci, co, k, stride, pad };
+        let slide = Slide { kernel: k, stride, padding: pad };
+        prop_assert_eq!(slide.output(images), reference.out());
+        let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(k * k * ci * co), rng.vec(reference.out().len(co)));
+        let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+        // A depthwise convolution is a convolution of each channel alone.
+        let dw_weight = rng.vec(k * k * ci);
+        let dw_dy = rng.vec(reference.out().len(ci));
+        let mut dw_want = [vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]];
+        reference.each(|i, t, o| {
+            for c in 0..ci {
+                let (x, w, d) = (f64::from(x[i * ci + c]), f64::from(dw_weight[t * ci + c]), f64::from(dw_dy[o * ci + c]));
+                dw_want[0][o * ci + c] += x * w;
+                dw_want[1][i * ci + c] += d * w;
+                dw_want[2][t * ci + c] += d * x;
+            }
+        });
+        for ws in workspaces() {
+            let weight = PackedWeight::new(ws.isa(), &w, k * k * ci, co);
+            let conv = Conv2d { images, slide, inputs: ci, weight: &weight };
+            let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+            conv.forward(&x, &mut y, &ws);
+            conv.vjp(&x, &dy, Some(&mut dx), &mut dw, &ws);
+            assert_close("y", &y, &want[0], 2e-6);
+            assert_close("dx", &dx, &want[1], 2e-6);
+            assert_close("dw", &dw, &want[2], 2e-6);
+            let conv = Depthwise { images, slide, channels: ci, weight: &dw_weight };
+            let (mut y, mut dx, mut dw) = (vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]);
+            conv.forward(&x, &mut y, &ws);
+            conv.vjp(&x, &dw_dy, &mut dx, &mut dw, &ws);
+            assert_close("depthwise y", &y, &dw_want[0], 2e-6);
+            assert_close("depthwise dx", &dx, &dw_want[1], 2e-6);
+            assert_close("depthwise dw", &dw, &dw_want[2], 2e-6);
+        }
+    }
+
+    #[test]
+    fn pools_and_their_gradients_equal_f64(
+        batch in 1usize..3, height in 3usize..9, width in 3usize..9, channels in 1usize..5,
+        slide in prop::sample::select(vec![(2, 2, 0), (3, 2, 1), (3, 1, 0)]), seed: u64,
+    ) {
+        let mut rng = Rng(seed);
+        let (kernel, stride, padding) = slide;
+        let (images, slide) = (Images { batch, height, width }, Slide { kernel, stride, padding });
+        let reference = Reference { images, ci: channels, co: channels, k: kernel, stride, pad: padding };
+        let (x, dy) = (rng.vec(images.len(channels)), rng.vec(reference.out().len(channels)));
+        let max = |x: &[f64]| {
+            let mut y = vec![f64::NEG_INFINITY; dy.len()];
+            reference.each(|i, _, o| {
+                for c in 0..channels {
+                    y[o * channels + c] = y[o * channels + c].max(x[i * channels + c]);
+                }
+            });
+            y
+        };
+        let average = |x: &[f64]| {
+            let mut y = vec![0.0; dy.len()];
+            reference.each(|i, _, o| {
+                for c in 0..channels {
+                    y[o * channels + c] += x[i * channels + c] / (kernel * kernel) as f64;
+                }
+            });
+            y
+        };
+        let (mut y, mut dx) = (vec![0.0; dy.len()], vec![0.0; x.len()]);
+        pool::max_forward(images, slide, channels, &x, &mut y);
+        assert_close("max", &y, &max(&f64s(&x)), 1e-7);
+        pool::max_vjp(images, slide, channels, &x, &dy, &mut dx);
+        assert_close("max dx", &dx, &common::gradient(&f64s(&x), |x| common::dot(&max(x), &f64s(&dy))), 1e-6);
+        pool::average_forward(images, slide, channels, &x, &mut y);
+        assert_close("average", &y, &average(&f64s(&x)), 1e-6);
+        pool::average_vjp(images, slide, channels, &dy, &mut dx);
+        assert_close("average dx", &dx, &common::gradient(&f64s(&x), |x| common::dot(&average(x), &f64s(&dy))), 1e-6);
+        let mut mean = vec![0.0; batch * channels];
+        pool::global_forward(images, channels, &x, &mut mean);
+        let want: Vec<f64> = (0..batch * channels)
+            .map(|i| {
+                let (n, c) = (i / channels, i % channels);
+                let pixels = images.pixels();
+                (0..pixels).map(|p| f64::from(x[(n * pixels + p) * channels + c])).sum::<f64>() / pixels as f64
+            })
+            .collect();
+        assert_close("mean", &mean, &want, 1e-6);
+        pool::global_vjp(images, channels, &mean, &mut dx);
+        let want: Vec<f64> = (0..x.len())
+            .map(|i| f64::from(mean[i / (images.pixels() * channels) * channels + i % channels]) / images.pixels() as f64)
+            .collect();
+        assert_close("mean dx", &dx, &want, 1e-6);
+    }
+
+    #[test]
+    fn relu_passes_what_is_positive(len in 0usize..50, seed: u64) {
+        let mut rng = Rng(seed);
+        let (x, dy) = (rng.vec(len), rng.vec(len));
+        for ws in workspaces() {
+            let (mut y, mut dx) = (vec![0.0; len], vec![0.0; len]);
+            relu::forward(ws.isa(), &x, &mut y);
+            relu::vjp(ws.isa(), &x, &dy, &mut dx);
+            for i in 0..len {
+                prop_assert_eq!((y[i], dx[i]), if x[i] > 0.0 { (x[i], dy[i]) } else { (0.0, 0.0) });
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_of_several_tile_blocks_equals_f64() {
+    let mut rng = Rng(6);
+    let (images, ci, co) = (Images { batch: 2, height: 41, width: 39 }, 5, 33);
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+    let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
+    let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+    for ws in workspaces() {
+        check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let mut rng = Rng(7);
+    let (images, ci, co) = (Images { batch: 37, height: 9, width: 8 }, 18, 20);
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+    assert_thread_invariant("conv3x3", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).into());
+}

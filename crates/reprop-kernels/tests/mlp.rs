@@ -1,0 +1,150 @@
+//! GELU, layer norm and the MLP sub-block against `f64`.
+
+mod common;
+
+use common::{
+    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+};
+use proptest::prelude::*;
+use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::mlp::{Mlp, MlpGrads};
+use reprop_kernels::output::{Base, Output};
+use reprop_kernels::{Workspace, gelu};
+
+/// A few roundings of `f32` through three layers.
+const TOLERANCE: f64 = 3e-6;
+const EPS: f32 = 1e-6;
+
+#[test]
+fn gelu_and_its_slope_equal_erf_everywhere() {
+    let x: Vec<f32> = (-4000..=4000).map(|i| i as f32 / 500.0).collect();
+    let ones = vec![1.0; x.len()];
+    let want: Vec<f64> = x.iter().map(|&x| common::gelu(f64::from(x))).collect();
+    let slope: Vec<f64> = x.iter().map(|&x| gradient(&[f64::from(x)], |x| common::gelu(x[0]))[0]).collect();
+    for ws in workspaces() {
+        let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        gelu::forward(ws.isa(), &x, &mut y);
+        gelu::vjp(ws.isa(), &x, &ones, &mut dx);
+        for ((x, y), want) in x.iter().zip(&y).zip(&want) {
+            let off = (f64::from(*y) - want).abs();
+            assert!(
+                off <= 2e-7 * f64::from(x.abs()).min(1.0) + 3e-7 * want.abs(),
+                "gelu({x}) is off by {off:e}"
+            );
+        }
+        assert_close("slope", &dx, &slope, 3e-7);
+    }
+}
+
+/// Random parameters of an MLP, and its reference.
+struct Case {
+    width: usize,
+    hidden: usize,
+    x: Vec<f32>,
+    dy: Vec<f32>,
+    /// scale, bias, fc1, fc1 bias, fc2, fc2 bias
+    p: [Vec<f32>; 6],
+}
+
+impl Case {
+    fn new(rows: usize, width: usize, hidden: usize, seed: u64) -> Self {
+        let mut rng = Rng(seed);
+        let p = [width, width, width * hidden, hidden, hidden * width, width].map(|len| rng.vec(len));
+        Self { width, hidden, x: rng.vec(rows * width), dy: rng.vec(rows * width), p }
+    }
+
+    fn reference(x: &[f64], p: &[Vec<f64>]) -> Vec<f64> {
+        let n = common::layer_norm(x, &p[0], &p[1], f64::from(EPS));
+        let h: Vec<f64> = common::linear(&n, &p[2], &p[3]).into_iter().map(common::gelu).collect();
+        common::linear(&h, &p[4], &p[5])
+    }
+
+    /// `y`, `dx` and the parameters' gradients.
+    fn run(&self, ws: &Workspace) -> Vec<Vec<f32>> {
+        let fc1 = PackedWeight::new(ws.isa(), &self.p[2], self.width, self.hidden);
+        let fc2 = PackedWeight::new(ws.isa(), &self.p[4], self.hidden, self.width);
+        let norm = LayerNorm { scale: &self.p[0], bias: &self.p[1], eps: EPS };
+        let mlp = Mlp { norm, fc1: &fc1, fc1_bias: &self.p[3], fc2: &fc2, fc2_bias: &self.p[5] };
+        let mut y = vec![0.0; self.x.len()];
+        mlp.forward(&self.x, &mut Output::Value(&mut y), ws).unwrap();
+        let mut again = vec![0.0; self.x.len()];
+        let saved = mlp.forward_saving(&self.x, &mut Output::Value(&mut again), ws).unwrap();
+        assert_same_bits("saving or not", &y, &again);
+        let mut dx = vec![0.0; self.x.len()];
+        let mut d: Vec<Vec<f32>> = self.p.iter().map(|p| vec![0.0; p.len()]).collect();
+        let [scale, bias, fc1, fc1_bias, fc2, fc2_bias] = d.get_disjoint_mut([0, 1, 2, 3, 4, 5]).unwrap();
+        let grads = MlpGrads { norm: NormGrads { scale, bias }, fc1, fc1_bias, fc2, fc2_bias };
+        mlp.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+        let mut all = vec![y, dx];
+        all.append(&mut d);
+        all
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(12))]
+
+    #[test]
+    fn mlp_and_its_gradients_equal_f64(rows in 0usize..8, width in 2usize..12, hidden in 1usize..20, seed: u64) {
+        let case = Case::new(rows, width, hidden, seed);
+        let (x, dy) = (f64s(&case.x), f64s(&case.dy));
+        let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
+        let mut want = vec![Case::reference(&x, &p), gradient(&x, |x| dot(&Case::reference(x, &p), &dy))];
+        want.extend(gradients(&p, |p| dot(&Case::reference(&x, p), &dy)));
+        for ws in workspaces() {
+            for (i, (got, want)) in case.run(&ws).iter().zip(&want).enumerate() {
+                // A row of nearly equal values has a large 1 / σ, which multiplies rounding errors.
+                assert_close(&format!("result {i}"), got, want, if width < 4 { 1e-3 } else { 20.0 * TOLERANCE });
+            }
+        }
+    }
+
+    #[test]
+    fn mlp_forward_equals_f64_over_several_chunks(rows in 1usize..200, width in 20usize..70, seed: u64) {
+        let case = Case::new(rows, width, 2 * width + 1, seed);
+        let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
+        let want = Case::reference(&f64s(&case.x), &p);
+        for ws in workspaces() {
+            assert_close("y", &case.run(&ws)[0], &want, TOLERANCE);
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let case = Case::new(205, 72, 150, 5);
+    assert_thread_invariant("mlp", |ws| case.run(ws));
+}
+
+#[test]
+fn layer_norm_alone_equals_the_one_inside_and_can_add_to_dx() {
+    let (rows, width) = (131, 37);
+    let mut rng = Rng(9);
+    let (x, dy, old) = (rng.vec(rows * width), rng.vec(rows * width), rng.vec(rows * width));
+    let (scale, bias) = (rng.vec(width), rng.vec(width));
+    let want = common::layer_norm(&f64s(&x), &f64s(&scale), &f64s(&bias), f64::from(EPS));
+    let reference = |x: &[f64]| common::layer_norm(x, &f64s(&scale), &f64s(&bias), f64::from(EPS));
+    let row = gradient(&f64s(&x[..width]), |x| dot(&reference(x), &f64s(&dy[..width])));
+    let norm = LayerNorm { scale: &scale, bias: &bias, eps: EPS };
+    for ws in workspaces() {
+        let (mut y, mut stats) = (vec![0.0; x.len()], vec![0.0; 2 * rows]);
+        norm.forward(&x, &mut y, &mut stats, &ws);
+        assert_close("y", &y, &want, TOLERANCE);
+        let (mut dx, mut dscale, mut dbias) = (old.clone(), vec![0.0; width], vec![0.0; width]);
+        norm.vjp(
+            &x,
+            &stats,
+            &dy,
+            &mut dx,
+            Base::Itself,
+            NormGrads { scale: &mut dscale, bias: &mut dbias },
+            &ws,
+        );
+        let row: Vec<f64> = row.iter().zip(&old).map(|(d, o)| d + f64::from(*o)).collect();
+        assert_close("dx", &dx[..width], &row, TOLERANCE);
+        let sums: Vec<f64> =
+            (0..width).map(|j| (0..rows).map(|i| f64::from(dy[i * width + j])).sum()).collect();
+        assert_close("dβ", &dbias, &sums, TOLERANCE);
+    }
+}
