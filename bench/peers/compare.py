@@ -47,14 +47,14 @@ def main():
             if round >= args.warmup:
                 times[unit].append(pair)
         print(f"round {round + 1} of {args.warmup + args.rounds}", file=sys.stderr)
+        if args.json:
+            with open(args.json, "w") as file:
+                json.dump({"threads": args.threads, "pairs_ours_peer_ms": times}, file, indent=1)
     print(f"{'unit':8} {'PyTorch ms':>12} {'ours ms':>10} {'ratio':>7} {'floor':>6}")
     for unit, pairs in times.items():
         mine, theirs = (statistics.median(column) for column in zip(*pairs))
         ratio = statistics.median(b / a for a, b in pairs)
         print(f"{unit:8} {theirs:12.1f} {mine:10.1f} {ratio:7.2f} {UNITS.get(unit, 0):6.2f}")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump({"threads": args.threads, "pairs_ours_peer_ms": times}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! GELU `y = x Φ(x)` and its derivative `dx = dy (Φ(x) + x φ(x))`, by [`crate::math`].
+//! GELU `y = x Φ(x)` and its derivative `dx = dy (Φ(x) + x φ(x))`, by the `math` module.
 
 use crate::simd::dispatch;
 use crate::sweep::sweep;

@@ -10,15 +10,26 @@ use std::array::from_fn;
 
 use crate::simd::Simd;
 
-/// What the tile adds its product to.
+/// What the tile adds its product to: a bias row if there is one, else what `C` holds if `add`, else nothing.
+///
+/// Not an enum: a null pointer is defined in every case, so that memory checkers can follow it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start {
-    /// Nothing: `C` is overwritten.
-    Zero,
-    /// What `C` holds.
-    Add,
-    /// A row of `n` floats, the same for each row of the tile.
-    Bias(*const f32),
+pub(crate) struct Start {
+    /// Keep what `C` holds.
+    pub add: bool,
+    /// `n` floats, the same for each row of the tile, or null.
+    pub bias: *const f32,
+}
+
+impl Start {
+    pub(crate) const ZERO: Self = Self { add: false, bias: std::ptr::null() };
+    pub(crate) const ADD: Self = Self { add: true, bias: std::ptr::null() };
+
+    /// From column `j` on.
+    #[inline(always)]
+    pub(crate) fn at(self, j: usize) -> Self {
+        if self.bias.is_null() { self } else { Self { bias: self.bias.wrapping_add(j), ..self } }
+    }
 }
 
 /// Operands of one tile.
@@ -88,26 +99,21 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
             if full || width == S::LANES {
                 // SAFETY: `LANES` floats of the row remain, in `C` as in the bias.
                 unsafe {
-                    let sum = match t.start {
-                        Start::Zero => *sum,
-                        Start::Add => s.add(s.load_ptr(c), *sum),
-                        Start::Bias(bias) => s.add(s.load_ptr(bias.add(done)), *sum),
-                    };
-                    s.store_ptr(c, sum);
+                    let old = if t.start.bias.is_null() { c.cast_const() } else { t.start.bias.add(done) };
+                    let any = t.start.add || !t.start.bias.is_null();
+                    s.store_ptr(c, if any { s.add(s.load_ptr(old), *sum) } else { *sum });
                 }
             } else {
                 // SAFETY: `width` floats of the row remain, in `C` as in the bias, and `C` is ours alone.
-                let (c, old) = unsafe {
-                    let old = match t.start {
-                        Start::Zero => None,
-                        Start::Add => Some(s.load_part(std::slice::from_raw_parts(c, width), 0.0)),
-                        Start::Bias(bias) => {
-                            Some(s.load_part(std::slice::from_raw_parts(bias.add(done), width), 0.0))
-                        }
-                    };
-                    (std::slice::from_raw_parts_mut(c, width), old)
+                let (c, sum) = unsafe {
+                    let old = if t.start.bias.is_null() { c.cast_const() } else { t.start.bias.add(done) };
+                    let any = t.start.add || !t.start.bias.is_null();
+                    let old = any.then(|| std::slice::from_raw_parts(old, width));
+                    // Without anything to add to, the sum itself: adding zero would turn -0 into +0 here alone.
+                    let sum = if let Some(old) = old { s.add(s.load_part(old, 0.0), *sum) } else { *sum };
+                    (std::slice::from_raw_parts_mut(c, width), sum)
                 };
-                s.store_part(c, old.map_or(*sum, |old| s.add(old, *sum)));
+                s.store_part(c, sum);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Matrix products `C (+)= A B`, packed and blocked by shape alone.
 //!
-//! `k` is cut into equal blocks of at most [`K_BLOCK`]; within a block each element of `C` is one chain of multiply-adds,
-//! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see [`micro`]). So the
+//! `k` is cut into equal blocks of at most `K_BLOCK`; within a block each element of `C` is one chain of multiply-adds,
+//! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see `micro`). So the
 //! result is the same at any number of threads, and does not depend on where a row stands in its batch.
 
 mod mat;
@@ -105,10 +105,7 @@ unsafe fn multiply_block<S: Simd>(
                     b_row,
                     c: c.ptr.add(i * c.row_stride + j),
                     c_row: c.row_stride,
-                    start: match start {
-                        Start::Bias(bias) => Start::Bias(bias.add(j)),
-                        other => other,
-                    },
+                    start: start.at(j),
                 });
             }
         }
@@ -129,11 +126,11 @@ dispatch! {
         }
         let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
         let mut start = match init {
-            Init::Zero => Start::Zero,
-            Init::Add => Start::Add,
+            Init::Zero => Start::ZERO,
+            Init::Add => Start::ADD,
             Init::Bias(bias) => {
                 assert_eq!(bias.len(), n, "one bias for each of {n} columns");
-                Start::Bias(bias.as_ptr())
+                Start { add: false, bias: bias.as_ptr() }
             }
         };
         let mut from = 0;
@@ -148,7 +145,7 @@ dispatch! {
                 };
                 multiply_block(s, (m, n, count), a, strides, b, c, start);
             }
-            start = Start::Add;
+            start = Start::ADD;
             from += count;
             if from >= k {
                 break;

@@ -116,7 +116,7 @@ dispatch! {
         if let Some(sums) = sums.as_deref_mut().filter(|_| !part.accumulate) {
             sums.fill(0.0);
         }
-        let mut start = if part.accumulate { Start::Add } else { Start::Zero };
+        let mut start = if part.accumulate { Start::ADD } else { Start::ZERO };
         let mut from = 0;
         loop {
             let count = k_block(k).min(k - from);
@@ -133,7 +133,7 @@ dispatch! {
                 let right = (right.as_ptr(), S::NR, count);
                 multiply_block(s, (m, n, count), left.as_ptr(), (1, S::MR, S::MR * count), right, c, start);
             }
-            start = Start::Add;
+            start = Start::ADD;
             from += count;
             if from >= k {
                 break;
