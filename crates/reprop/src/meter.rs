@@ -21,11 +21,13 @@ pub enum Holder {
     Scratch,
     /// Gradients of parameters. Not activations, but they live at the same time.
     Parameters,
+    /// Copies of weights in the order in which fused kernels read them. Not activations either.
+    PackedWeights,
 }
 
 impl Holder {
     /// Every holder, in the order of [`MemoryReport`]'s columns.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Streams,
         Self::StreamGradients,
         Self::Blocks,
@@ -33,6 +35,7 @@ impl Holder {
         Self::Ends,
         Self::Scratch,
         Self::Parameters,
+        Self::PackedWeights,
     ];
 
     /// A name for people.
@@ -45,6 +48,7 @@ impl Holder {
             Self::Ends => "stem and head",
             Self::Scratch => "scratch",
             Self::Parameters => "parameter gradients",
+            Self::PackedWeights => "packed weights",
         }
     }
 }
@@ -64,7 +68,8 @@ impl Ledger {
     fn take(&mut self, holder: Holder, bytes: u64) {
         self.live[holder as usize] += bytes;
         let total: u64 = self.live.iter().sum();
-        let activations = total - self.live[Holder::Parameters as usize];
+        let of_weights = [Holder::Parameters, Holder::PackedWeights].map(|holder| self.live[holder as usize]);
+        let activations = total - of_weights.iter().sum::<u64>();
         self.total_peak = self.total_peak.max(total);
         if activations > self.activation_peak {
             self.activation_peak = activations;
@@ -170,7 +175,7 @@ pub struct MemoryReport {
     at_activation_peak: Columns,
     /// The most bytes of activations that lived at once.
     pub activation_peak: u64,
-    /// The most bytes that lived at once, gradients of parameters included.
+    /// The most bytes that lived at once, gradients of parameters and packed weights included.
     pub total_peak: u64,
 }
 
