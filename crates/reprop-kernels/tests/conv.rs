@@ -11,6 +11,9 @@ use reprop_kernels::{Workspace, relu};
 /// F(4x4, 3x3) multiplies by up to 8 and divides by 24: it loses about one digit against a direct sum.
 const TOLERANCE: f64 = 2e-5;
 
+/// Sums of up to a thousand products of either sign, in which larger partial sums cancel.
+const DIRECT_TOLERANCE: f64 = 1e-5;
+
 /// Any convolution of images `h x w x ci` with a `k x k x ci x co` weight, and its gradients.
 struct Reference {
     images: Images,
@@ -139,16 +142,16 @@ proptest! {
             let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
             conv.forward(&x, &mut y, &ws);
             conv.vjp(&x, &dy, Some(&mut dx), &mut dw, &ws);
-            assert_close("y", &y, &want[0], 2e-6);
-            assert_close("dx", &dx, &want[1], 2e-6);
-            assert_close("dw", &dw, &want[2], 2e-6);
+            assert_close("y", &y, &want[0], DIRECT_TOLERANCE);
+            assert_close("dx", &dx, &want[1], DIRECT_TOLERANCE);
+            assert_close("dw", &dw, &want[2], DIRECT_TOLERANCE);
             let conv = Depthwise { images, slide, channels: ci, weight: &dw_weight };
             let (mut y, mut dx, mut dw) = (vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]);
             conv.forward(&x, &mut y, &ws);
             conv.vjp(&x, &dw_dy, &mut dx, &mut dw, &ws);
-            assert_close("depthwise y", &y, &dw_want[0], 2e-6);
-            assert_close("depthwise dx", &dx, &dw_want[1], 2e-6);
-            assert_close("depthwise dw", &dw, &dw_want[2], 2e-6);
+            assert_close("depthwise y", &y, &dw_want[0], DIRECT_TOLERANCE);
+            assert_close("depthwise dx", &dx, &dw_want[1], DIRECT_TOLERANCE);
+            assert_close("depthwise dw", &dw, &dw_want[2], DIRECT_TOLERANCE);
         }
     }
 
@@ -184,7 +187,21 @@ proptest! {
         pool::max_forward(images, slide, channels, &x, &mut y);
         assert_close("max", &y, &max(&f64s(&x)), 1e-7);
         pool::max_vjp(images, slide, channels, &x, &dy, &mut dx);
-        assert_close("max dx", &dx, &common::gradient(&f64s(&x), |x| common::dot(&max(x), &f64s(&dy))), 1e-6);
+        // The gradient goes to the first of the largest; differences would fail where two are nearly equal.
+        let mut largest = vec![None::<usize>; dy.len()];
+        reference.each(|i, _, o| {
+            for c in 0..channels {
+                let best = &mut largest[o * channels + c];
+                if best.is_none_or(|at| x[i * channels + c] > x[at]) {
+                    *best = Some(i * channels + c);
+                }
+            }
+        });
+        let mut want = vec![0.0; x.len()];
+        for (at, d) in largest.iter().zip(&dy) {
+            want[at.expect("every place sees a pixel")] += f64::from(*d);
+        }
+        assert_close("max dx", &dx, &want, 1e-6);
         pool::average_forward(images, slide, channels, &x, &mut y);
         assert_close("average", &y, &average(&f64s(&x)), 1e-6);
         pool::average_vjp(images, slide, channels, &dy, &mut dx);

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use reprop_kernels::gemm::{Mat, PackedWeight, Product, gemm};
 use reprop_kernels::linear;
 
-/// A chain of `k` rounded multiply-adds of values below one drifts by at most about `sqrt(k)` half-ulps in practice.
-const TOLERANCE: f64 = 2e-6;
+/// A chain of `k` rounded multiply-adds drifts by some `sqrt(k)` half-ulps of its largest partial sum, which may cancel.
+const TOLERANCE: f64 = 1e-5;
 
 proptest! {
     #![proptest_config(common::cases(48))]

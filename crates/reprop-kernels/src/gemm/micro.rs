@@ -86,7 +86,10 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
         a = a.wrapping_add(t.a_col);
         b = b.wrapping_add(t.b_row);
     }
-    let full = t.n == S::NR;
+    // What the sums are added to: the bias row again and again, or the rows of `C`.
+    let any = t.start.add || !t.start.bias.is_null();
+    let (base, base_row) =
+        if t.start.bias.is_null() { (t.c.cast_const(), t.c_row) } else { (t.start.bias, 0) };
     for (i, sum) in sums.iter().enumerate().take(t.m) {
         for (j, sum) in sum.iter().enumerate() {
             let done = j * S::LANES;
@@ -95,25 +98,20 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
             }
             let width = (t.n - done).min(S::LANES);
             // SAFETY: row `i` of `C` and the bias hold `n > done` floats.
-            let c = unsafe { t.c.add(i * t.c_row + done) };
-            if full || width == S::LANES {
+            let (c, base) = unsafe { (t.c.add(i * t.c_row + done), base.add(i * base_row + done)) };
+            if width == S::LANES {
                 // SAFETY: `LANES` floats of the row remain, in `C` as in the bias.
-                unsafe {
-                    let old = if t.start.bias.is_null() { c.cast_const() } else { t.start.bias.add(done) };
-                    let any = t.start.add || !t.start.bias.is_null();
-                    s.store_ptr(c, if any { s.add(s.load_ptr(old), *sum) } else { *sum });
-                }
+                unsafe { s.store_ptr(c, if any { s.add(s.load_ptr(base), *sum) } else { *sum }) };
             } else {
-                // SAFETY: `width` floats of the row remain, in `C` as in the bias, and `C` is ours alone.
-                let (c, sum) = unsafe {
-                    let old = if t.start.bias.is_null() { c.cast_const() } else { t.start.bias.add(done) };
-                    let any = t.start.add || !t.start.bias.is_null();
-                    let old = any.then(|| std::slice::from_raw_parts(old, width));
-                    // Without anything to add to, the sum itself: adding zero would turn -0 into +0 here alone.
-                    let sum = if let Some(old) = old { s.add(s.load_part(old, 0.0), *sum) } else { *sum };
-                    (std::slice::from_raw_parts_mut(c, width), sum)
-                };
-                s.store_part(c, sum);
+                // Without anything to add to, the sum itself: adding zero would turn -0 into +0 here alone.
+                let mut sum = *sum;
+                if any {
+                    // SAFETY: `width` floats of the row remain, in `C` as in the bias.
+                    let old = unsafe { std::slice::from_raw_parts(base, width) };
+                    sum = s.add(s.load_part(old, 0.0), sum);
+                }
+                // SAFETY: `width` floats of the row remain, and they are ours alone.
+                s.store_part(unsafe { std::slice::from_raw_parts_mut(c, width) }, sum);
             }
         }
     }
