@@ -21,13 +21,11 @@ pub enum Holder {
     Scratch,
     /// Gradients of parameters. Not activations, but they live at the same time.
     Parameters,
-    /// Copies of weights in the order in which fused kernels read them. Not activations either.
-    PackedWeights,
 }
 
 impl Holder {
     /// Every holder, in the order of [`MemoryReport`]'s columns.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Streams,
         Self::StreamGradients,
         Self::Blocks,
@@ -35,7 +33,6 @@ impl Holder {
         Self::Ends,
         Self::Scratch,
         Self::Parameters,
-        Self::PackedWeights,
     ];
 
     /// A name for people.
@@ -48,7 +45,6 @@ impl Holder {
             Self::Ends => "stem and head",
             Self::Scratch => "scratch",
             Self::Parameters => "parameter gradients",
-            Self::PackedWeights => "packed weights",
         }
     }
 }
@@ -62,14 +58,15 @@ struct Ledger {
     activation_peak: u64,
     at_activation_peak: Columns,
     total_peak: u64,
+    most_parameters: u64,
 }
 
 impl Ledger {
     fn take(&mut self, holder: Holder, bytes: u64) {
         self.live[holder as usize] += bytes;
         let total: u64 = self.live.iter().sum();
-        let of_weights = [Holder::Parameters, Holder::PackedWeights].map(|holder| self.live[holder as usize]);
-        let activations = total - of_weights.iter().sum::<u64>();
+        let activations = total - self.live[Holder::Parameters as usize];
+        self.most_parameters = self.most_parameters.max(self.live[Holder::Parameters as usize]);
         self.total_peak = self.total_peak.max(total);
         if activations > self.activation_peak {
             self.activation_peak = activations;
@@ -119,6 +116,7 @@ impl Meter {
             activation_peak: ledger.activation_peak,
             at_activation_peak: ledger.at_activation_peak,
             total_peak: ledger.total_peak,
+            pooled_peak: ledger.activation_peak + ledger.most_parameters,
         }
     }
 
@@ -175,8 +173,11 @@ pub struct MemoryReport {
     at_activation_peak: Columns,
     /// The most bytes of activations that lived at once.
     pub activation_peak: u64,
-    /// The most bytes that lived at once, gradients of parameters and packed weights included.
+    /// The most bytes that lived at once, gradients of parameters included.
     pub total_peak: u64,
+    /// The most bytes that the process needs where activations live in a [`Workspace`](crate::Workspace), which keeps
+    /// what is given back to it: activations and gradients of parameters, each at its peak.
+    pub pooled_peak: u64,
 }
 
 impl MemoryReport {

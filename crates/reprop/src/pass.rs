@@ -2,7 +2,6 @@
 
 use burn::tensor::{Device, Tensor};
 
-use crate::kernels::{Fused, Packs};
 use crate::{Activity, Arithmetic, Kernels, Key, Meter, Precision, Side, Trace, Workspace};
 
 /// The settings of one forward and of the backward that belongs to it.
@@ -25,7 +24,6 @@ pub struct Pass {
     precision: Precision,
     kernels: Kernels,
     workspace: Workspace,
-    packs: Packs,
     loss_weight: f64,
     side: Side,
     meter: Meter,
@@ -44,7 +42,6 @@ impl Pass {
             precision: Precision::default(),
             kernels: Kernels::default(),
             workspace: Workspace::shared(),
-            packs: Packs::default(),
             loss_weight: 1.0,
             side: Side::new(),
             meter: Meter::new(),
@@ -172,13 +169,12 @@ impl<'p> Context<'p> {
         kernels == Kernels::Auto && precision == Precision::F32 && *device == Device::flex()
     }
 
-    /// What fused kernels need; that they run here is noted in the trace.
-    pub(crate) fn fused(&self) -> Fused<'p> {
-        let Pass { workspace, packs, meter, trace, .. } = self.pass;
-        if let Some(trace) = trace {
+    /// The memory of fused kernels; that they run here is noted in the trace.
+    pub(crate) fn fused(&self) -> &'p Workspace {
+        if let Some(trace) = &self.pass.trace {
             trace.fused(self.block as usize);
         }
-        Fused { workspace, packs, meter }
+        &self.pass.workspace
     }
 
     /// The context of one sub-block of this block: F and G draw different masks.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::gemm::{Mat, PackedMatrix};
 
 /// Memory for scratch, saved tensors and packed weights that goes from one pass to the next, so that a steady training
 /// step finds it warm: the system clears fresh memory page by page, which costs more than many a kernel.
@@ -26,7 +26,7 @@ pub struct Workspace {
 struct Shared {
     kernels: reprop_kernels::Workspace,
     /// Memory of packed weights that nobody uses.
-    packs: Mutex<Vec<PackedWeight>>,
+    packs: Mutex<Vec<PackedMatrix>>,
 }
 
 impl Default for Workspace {
@@ -58,30 +58,34 @@ impl Workspace {
         &self.shared.kernels
     }
 
-    /// The weight `inputs x outputs`, packed.
-    pub(crate) fn pack(&self, weight: &[f32], [inputs, outputs]: [usize; 2]) -> PackedWeight {
+    /// The matrix, packed as a right-hand operand.
+    pub(crate) fn pack(&self, matrix: Mat) -> PackedMatrix {
         let free = {
             let mut packs = self.packs();
-            let fits = |packed: &PackedWeight| (packed.inputs(), packed.outputs()) == (inputs, outputs);
+            let fits = |packed: &PackedMatrix| (packed.k(), packed.n()) == (matrix.rows, matrix.cols);
             packs.iter().position(fits).map(|index| packs.swap_remove(index))
         };
-        // The lock is gone by now: a thread that waits inside a parallel loop may take up work that wants it.
         match free {
             Some(mut packed) => {
-                packed.repack(weight);
+                packed.repack(matrix);
                 packed
             }
-            None => PackedWeight::new(self.kernels().isa(), weight, inputs, outputs),
+            None => PackedMatrix::new(self.kernels().isa(), matrix),
         }
     }
 
-    /// Keeps the memory of a packed weight for the next one of its shape.
-    pub(crate) fn take_back(&self, packed: PackedWeight) {
+    /// Keeps the memory of a packed matrix for the next one of its shape.
+    pub(crate) fn take_back(&self, packed: PackedMatrix) {
         self.packs().push(packed);
     }
 
     /// A panic while the lock is held leaves a whole list behind, so a poisoned lock is still good.
-    fn packs(&self) -> MutexGuard<'_, Vec<PackedWeight>> {
+    fn packs(&self) -> MutexGuard<'_, Vec<PackedMatrix>> {
         self.shared.packs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes of buffers of these lengths, as a workspace lends them.
+pub(crate) fn lent(lens: impl IntoIterator<Item = usize>) -> u64 {
+    lens.into_iter().map(|len| reprop_kernels::Workspace::bytes(len) as u64).sum()
 }

@@ -24,7 +24,7 @@ use burn::tensor::{Bool, Tensor, activation::softmax};
 use reprop_kernels::output::Base;
 
 use self::fused::FusedSaved;
-use crate::kernels::{onto, tensor, update, value};
+use crate::kernels::{Use, onto, tensor, update, value};
 use crate::{Context, Direction, Footprint, Gradients, HiddenKeys, Precision, Residual};
 
 use super::linear::{linear, linear_vjp};
@@ -281,7 +281,7 @@ impl Residual<3> for Attention {
     type Saved = Saved;
 
     fn forward(&self, x: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let y = match self.parts(x.dims(), context) {
+        let y = match self.parts(x.dims(), Use::Forward, context) {
             Some(parts) => value(x.dims(), |output| parts.forward(&x, output)).0,
             None => self.burn_forward(x, context).0,
         };
@@ -289,7 +289,7 @@ impl Residual<3> for Attention {
     }
 
     fn forward_saving(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, Saved) {
-        let (y, saved) = if let Some(parts) = self.parts(x.dims(), context) {
+        let (y, saved) = if let Some(parts) = self.parts(x.dims(), Use::Forward, context) {
             let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
             (y, Saved::Fused(FusedSaved::new(x, saved, self)))
         } else {
@@ -326,11 +326,10 @@ impl Residual<3> for Attention {
         context: &Context<'_>,
     ) -> Tensor<3> {
         let arithmetic = context.arithmetic();
-        match self.parts(x.dims(), context) {
-            Some(parts) if self.adds_at_once(context) => {
-                onto(base, direction, arithmetic, |output| parts.forward(&x, output)).0
-            }
-            _ => arithmetic.apply(base, self.forward(x, context), direction),
+        let parts = self.adds_at_once(context).then(|| self.parts(x.dims(), Use::Forward, context)).flatten();
+        match parts {
+            Some(parts) => onto(base, direction, arithmetic, |output| parts.forward(&x, output)).0,
+            None => arithmetic.apply(base, self.forward(x, context), direction),
         }
     }
 
@@ -342,12 +341,13 @@ impl Residual<3> for Attention {
         context: &Context<'_>,
     ) -> (Tensor<3>, Saved) {
         let arithmetic = context.arithmetic();
-        match self.parts(x.dims(), context) {
-            Some(parts) if self.adds_at_once(context) => {
+        let parts = self.adds_at_once(context).then(|| self.parts(x.dims(), Use::Forward, context)).flatten();
+        match parts {
+            Some(parts) => {
                 let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
                 (y, Saved::Fused(FusedSaved::new(x, saved, self)))
             }
-            _ => {
+            None => {
                 let (f, saved) = self.forward_saving(x, context);
                 (arithmetic.apply(base, f, direction), saved)
             }

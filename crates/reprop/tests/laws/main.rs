@@ -11,6 +11,7 @@ mod errors;
 mod evaluation;
 mod finite_differences;
 mod frozen;
+mod kernels;
 mod masks;
 mod open_tapes;
 mod precisions;

@@ -95,6 +95,6 @@ fn nothing_is_held_when_a_step_is_over() {
         let step = network.step(noise(4, [2, 1, 8, 8]), labels(2, 10), pass, strategy).expect("a step");
         drop(step);
         let live: Vec<u64> = Holder::ALL.map(|holder| meter.report().live(holder)).to_vec();
-        assert_eq!(live, [0; 8], "{strategy:?}");
+        assert_eq!(live, [0; 7], "{strategy:?}");
     }
 }

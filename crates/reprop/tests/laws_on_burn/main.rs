@@ -18,6 +18,8 @@ mod evaluation;
 mod finite_differences;
 #[path = "../laws/frozen.rs"]
 mod frozen;
+#[path = "../laws/kernels.rs"]
+mod kernels;
 #[path = "../laws/masks.rs"]
 mod masks;
 #[path = "../laws/open_tapes.rs"]

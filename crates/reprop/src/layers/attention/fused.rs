@@ -1,10 +1,7 @@
 //! Attention on fused kernels: saved are the input, the norm's statistics, `q k v`, the heads' values and, where they
 //! take no more memory than those, the probabilities. Which of the two depends on the shape alone.
 
-use std::sync::Arc;
-
 use burn::tensor::Tensor;
-use reprop_kernels::Workspace;
 use reprop_kernels::attention::{
     self as kernel, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks,
 };
@@ -13,9 +10,9 @@ use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::output::{Base, Output};
 
 use super::Attention;
-use crate::kernels::{Floats, Fused, Grad, Packed, lent};
+use crate::kernels::{Floats, Grad, Packed, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::{Context, Footprint, Gradients, HiddenKeys, Saved};
+use crate::{Context, Footprint, Gradients, HiddenKeys, Saved, Workspace};
 
 /// What the derivative needs.
 pub struct FusedSaved {
@@ -39,14 +36,14 @@ impl FusedSaved {
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
-    fused: Fused<'p>,
+    workspace: &'p Workspace,
     shape: AttentionShape,
     keep: Keep,
     scale: Floats,
     bias: Floats,
-    qkv: Arc<Packed>,
+    qkv: Packed,
     qkv_bias: Floats,
-    out: Arc<Packed>,
+    out: Packed,
     out_bias: Floats,
     /// Keys that are not hidden, `[batch, tokens]`.
     visible: Option<Vec<bool>>,
@@ -63,6 +60,7 @@ impl Attention {
     pub(super) fn parts<'p>(
         &self,
         [batch, tokens, width]: [usize; 3],
+        usage: Use,
         context: &Context<'p>,
     ) -> Option<Parts<'p>> {
         if !self.fuses(context) {
@@ -73,18 +71,19 @@ impl Attention {
         if visible.iter().flat_map(|visible| visible.chunks(tokens)).any(|keys| !keys.contains(&true)) {
             return None;
         }
-        let fused = context.fused();
+        let workspace = context.fused();
+        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
         Some(Parts {
             shape: AttentionShape { batch, tokens, heads: self.heads },
             keep: self.keep(tokens, width),
             scale: Floats::param(&self.norm.gamma),
             bias: Floats::param(self.norm.beta.as_ref()?),
-            qkv: fused.pack(&self.qkv.weight),
+            qkv,
             qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
-            out: fused.pack(&self.projection.weight),
+            out,
             out_bias: Floats::param(self.projection.bias.as_ref()?),
             visible,
-            fused,
+            workspace,
         })
     }
 
@@ -110,11 +109,12 @@ impl Attention {
     ) -> Footprint {
         let stream = batch * tokens * width;
         let masks = if masked { 2 * (stream * size_of::<f32>()) as u64 } else { 0 };
+        let packed = Packed::bytes(width, 4 * width);
         Footprint {
             saved: self.saved_bytes(dims),
-            forward: masks,
+            forward: packed + masks,
             // The gradients of the heads' values and of `q k v`.
-            vjp: lent([stream, 3 * stream]) + masks,
+            vjp: packed + lent([stream, 3 * stream]) + masks,
         }
     }
 
@@ -127,7 +127,7 @@ impl Attention {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let parts = self.parts(x.dims(), context).expect("what ran fused before runs fused again");
+        let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
         let Self { norm, qkv, projection, .. } = self;
         let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
             unreachable!("fused attention has all its biases")
@@ -155,8 +155,8 @@ impl Attention {
 }
 
 impl Parts<'_> {
-    fn memory(&self) -> &Workspace {
-        self.fused.memory()
+    fn memory(&self) -> &reprop_kernels::Workspace {
+        self.workspace.kernels()
     }
 
     fn kernel(&self) -> kernel::Attention<'_> {

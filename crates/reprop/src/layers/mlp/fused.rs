@@ -1,18 +1,15 @@
 //! The perceptron on fused kernels: saved are the input, the norm's statistics and `h`.
 
-use std::sync::Arc;
-
 use burn::tensor::Tensor;
-use reprop_kernels::Workspace;
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved};
 use reprop_kernels::output::{Base, Output};
 
 use super::Mlp;
-use crate::kernels::{Floats, Fused, Grad, Packed, lent};
+use crate::kernels::{Floats, Grad, Packed, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::{Context, Footprint, Gradients, Saved};
+use crate::{Context, Footprint, Gradients, Saved, Workspace};
 
 /// What the derivative needs.
 pub struct FusedSaved {
@@ -36,12 +33,12 @@ impl FusedSaved {
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
-    fused: Fused<'p>,
+    workspace: &'p Workspace,
     scale: Floats,
     bias: Floats,
-    fc1: Arc<Packed>,
+    fc1: Packed,
     fc1_bias: Floats,
-    fc2: Arc<Packed>,
+    fc2: Packed,
     fc2_bias: Floats,
 }
 
@@ -53,19 +50,20 @@ impl Mlp {
     }
 
     /// What the kernel needs, if this sub-block runs on it.
-    pub(super) fn parts<'p>(&self, context: &Context<'p>) -> Option<Parts<'p>> {
+    pub(super) fn parts<'p>(&self, usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
         if !self.fuses(context) {
             return None;
         }
-        let fused = context.fused();
+        let workspace = context.fused();
+        let (fc1, fc2) = Packed::pair(&self.expand.weight, &self.contract.weight, usage, workspace);
         Some(Parts {
             scale: Floats::param(&self.norm.gamma),
             bias: Floats::param(self.norm.beta.as_ref()?),
-            fc1: fused.pack(&self.expand.weight),
+            fc1,
             fc1_bias: Floats::param(self.expand.bias.as_ref()?),
-            fc2: fused.pack(&self.contract.weight),
+            fc2,
             fc2_bias: Floats::param(self.contract.bias.as_ref()?),
-            fused,
+            workspace,
         })
     }
 
@@ -81,11 +79,12 @@ impl Mlp {
     ) -> Footprint {
         let rows = batch * tokens;
         let masks = if masked { 2 * (rows * width * size_of::<f32>()) as u64 } else { 0 };
+        let packed = Packed::bytes(width, 2 * self.hidden);
         Footprint {
             saved: self.saved_bytes(dims),
-            forward: masks,
+            forward: packed + masks,
             // The normalised input and the gradient of `h`.
-            vjp: lent([rows * width, rows * self.hidden]) + masks,
+            vjp: packed + lent([rows * width, rows * self.hidden]) + masks,
         }
     }
 
@@ -98,7 +97,7 @@ impl Mlp {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let parts = self.parts(context).expect("what ran fused before runs fused again");
+        let parts = self.parts(Use::Vjp, context).expect("what ran fused before runs fused again");
         let Self { norm, expand, contract, .. } = self;
         let (Some(beta), Some(fc1_bias), Some(fc2_bias)) = (&norm.beta, &expand.bias, &contract.bias) else {
             unreachable!("a fused perceptron has all its biases")
@@ -125,8 +124,8 @@ impl Mlp {
 }
 
 impl Parts<'_> {
-    fn memory(&self) -> &Workspace {
-        self.fused.memory()
+    fn memory(&self) -> &reprop_kernels::Workspace {
+        self.workspace.kernels()
     }
 
     fn kernel(&self) -> kernel::Mlp<'_> {
