@@ -101,7 +101,7 @@ type BurnSaved = (Tensor<3>, Tensor<3>, Tensor<2>, Vec<Heads>, Tensor<2>);
 pub enum Saved {
     /// Burn's operations.
     #[doc(hidden)]
-    Burn(BurnSaved),
+    Burn(Box<BurnSaved>),
     /// Fused kernels.
     #[doc(hidden)]
     Fused(FusedSaved),
@@ -294,7 +294,7 @@ impl Residual<3> for Attention {
             (y, Saved::Fused(FusedSaved::new(x, saved, self)))
         } else {
             let (y, saved) = self.burn_forward(x, context);
-            (y, Saved::Burn(saved))
+            (y, Saved::Burn(Box::new(saved)))
         };
         (self.masked(y, context), saved)
     }
@@ -309,7 +309,7 @@ impl Residual<3> for Attention {
         let shape = dy.dims();
         let dy = self.masked_gradient(dy, context);
         match saved {
-            Saved::Burn(saved) => self.burn_vjp(saved, dy, context, gradients),
+            Saved::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
             Saved::Fused(saved) => {
                 let mut dx = vec![0.0; shape.iter().product()];
                 self.fused_vjp(saved, dy, (&mut dx, Base::Nothing), context, gradients);
@@ -342,15 +342,12 @@ impl Residual<3> for Attention {
     ) -> (Tensor<3>, Saved) {
         let arithmetic = context.arithmetic();
         let parts = self.adds_at_once(context).then(|| self.parts(x.dims(), Use::Forward, context)).flatten();
-        match parts {
-            Some(parts) => {
-                let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
-                (y, Saved::Fused(FusedSaved::new(x, saved, self)))
-            }
-            None => {
-                let (f, saved) = self.forward_saving(x, context);
-                (arithmetic.apply(base, f, direction), saved)
-            }
+        if let Some(parts) = parts {
+            let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
+            (y, Saved::Fused(FusedSaved::new(x, saved, self)))
+        } else {
+            let (f, saved) = self.forward_saving(x, context);
+            (arithmetic.apply(base, f, direction), saved)
         }
     }
 
@@ -364,7 +361,7 @@ impl Residual<3> for Attention {
     ) -> Tensor<3> {
         let dy = self.masked_gradient(dy, context);
         match saved {
-            Saved::Burn(saved) => base + self.burn_vjp(saved, dy, context, gradients),
+            Saved::Burn(saved) => base + self.burn_vjp(*saved, dy, context, gradients),
             Saved::Fused(saved) => {
                 let write = |base: Option<&[f32]>, dx: &mut [f32]| {
                     let base = base.map_or(Base::Itself, Base::Other);

@@ -66,7 +66,7 @@ impl Attention {
         if !self.fuses(context) {
             return None;
         }
-        let visible = context.side().map(|hidden| visible(hidden));
+        let visible = context.side().map(visible);
         // The kernel gives nothing for a sample without visible keys, and not the mean.
         if visible.iter().flat_map(|visible| visible.chunks(tokens)).any(|keys| !keys.contains(&true)) {
             return None;
