@@ -1,4 +1,4 @@
-//! `reprop`: trains, benchmarks and verifies reversible networks.
+//! `reprop`: trains, benchmarks and verifies reversible networks, and plans snapshots of long chains.
 
 mod bench;
 mod bytes;
@@ -9,6 +9,7 @@ mod memory;
 mod models;
 mod options;
 mod safetensors_file;
+mod schedule;
 mod trace_file;
 mod train;
 mod verify;
@@ -47,6 +48,7 @@ fn run(global: &Global, command: Command) -> Result<(), Failure> {
         Command::Train(options) => train::run(global, options),
         Command::Bench(options) => bench::run(global, &options),
         Command::Verify(options) => verify::run(global, &options),
+        Command::Schedule(options) => schedule::run(global, &options),
         Command::Models(options) => models::run(global, &options),
     }
 }

@@ -8,6 +8,7 @@ use reprop_models::{Changes, Model};
 
 use crate::bytes::parse_bytes;
 use crate::failure::Failure;
+use crate::schedule::ScheduleOptions;
 
 /// Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
 #[derive(Debug, Parser)]
@@ -54,6 +55,8 @@ pub enum Command {
     Bench(BenchOptions),
     /// Compare every strategy's gradients with stored ones and with finite differences
     Verify(VerifyOptions),
+    /// Count, list or draw the actions of a snapshot schedule
+    Schedule(ScheduleOptions),
     /// List every network with its size
     Models(ModelsOptions),
 }

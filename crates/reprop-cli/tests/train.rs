@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use common::{command, run, stdout};
@@ -47,9 +48,9 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// Starts a run and kills it, without warning, once it has written `lines` lines of metrics.
-fn train_and_kill(folder: &Path, lines: usize) {
-    let mut child = command(&[&SMALL[..], &["--strategy", "pareprop", "--out", text(folder)]].concat())
+/// Starts a run and waits until it has written `lines` lines of metrics.
+fn start(folder: &Path, lines: usize) -> Child {
+    let child = command(&[&SMALL[..], &["--strategy", "pareprop", "--out", text(folder)]].concat())
         .spawn()
         .expect("the program starts");
     let deadline = Instant::now() + Duration::from_mins(2);
@@ -58,8 +59,7 @@ fn train_and_kill(folder: &Path, lines: usize) {
         assert!(Instant::now() < deadline, "{} lines of metrics after two minutes", written());
         std::thread::sleep(Duration::from_millis(5));
     }
-    child.kill().expect("the program is killed");
-    child.wait().expect("the program ends");
+    child
 }
 
 #[test]
@@ -72,7 +72,10 @@ fn every_strategy_and_a_killed_run_end_with_the_same_parameters() {
     }
 
     let killed = path("killed");
-    train_and_kill(&killed, 130);
+    // Without warning, between two records.
+    let mut child = start(&killed, 130);
+    child.kill().expect("the program is killed");
+    child.wait().expect("the program ends");
     let resumed = last_line(&stdout(&["train", "--resume", text(&killed)]));
     assert_eq!(resumed["parameters_digest"], expected);
     let metrics = |name: &str| -> Vec<String> {
@@ -84,6 +87,23 @@ fn every_strategy_and_a_killed_run_end_with_the_same_parameters() {
     assert_eq!(metrics("killed"), metrics("pareprop"));
     let weights = |name: &str| fs::read(path(name).join("weights.safetensors")).expect("weights are there");
     assert!(weights("killed") == weights("stored"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_ends_cleanly_with_its_record_and_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let child = start(&out, 20);
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("the program ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let outcome = last_line(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(outcome["interrupted"], true);
+    assert!(outcome["steps"].as_u64().is_some_and(|steps| (20..300).contains(&steps)));
+    let resumed = last_line(&stdout(&["train", "--resume", text(&out)]));
+    assert_eq!((&resumed["steps"], &resumed["interrupted"]), (&Value::from(300), &Value::from(false)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! RevViT: the reversible vision transformer (Mangalam et al., *Reversible Vision Transformers*, 2022).
+//! `RevViT`: the reversible vision transformer (Mangalam et al., *Reversible Vision Transformers*, 2022).
 //!
 //! Patches become tokens; both streams begin as the same tokens; each block is a coupling of attention and perceptron
 //! with no residual inside; at the end both streams are averaged over the tokens, normalised and classified. There is

@@ -82,6 +82,9 @@ pub trait StreamsLayer<const D: usize>: Module + Sync {
 }
 
 /// A plain Burn module that ends a network. Wrap it in [`AutodiffHead`].
+///
+/// Sum or average large tensors along one axis after the other: from `2^22` elements on, the CPU backend's `sum` and
+/// `mean` over everything depend in their last bits on the number of threads.
 pub trait LossLayer<const D: usize>: Module + Sync {
     /// What the output is compared with.
     type Target: Clone + Send;

@@ -164,17 +164,10 @@ pub trait Head<const D: usize>: Send + Sync {
 }
 
 /// One piece of a network between stem and head.
+#[derive(Clone, Copy)]
 pub enum Piece<'n, const D: usize> {
     /// A reversible block.
     Block(&'n dyn Block<D>),
     /// An ordinary block between two stages.
     Transition(&'n dyn Transition<D>),
 }
-
-impl<const D: usize> Clone for Piece<'_, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<const D: usize> Copy for Piece<'_, D> {}

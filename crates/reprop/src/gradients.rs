@@ -43,12 +43,11 @@ impl Gradients {
         }
         let gradient = gradient();
         let gradient = if gradient.dtype() == DType::F32 { gradient } else { gradient.cast(DType::F32) };
-        let sum = match self.params.remove::<D>(param.id) {
-            Some(before) => before + gradient,
-            None => {
-                self.held.push(self.meter.hold(Holder::Parameters, gradient.bytes()));
-                gradient
-            }
+        let sum = if let Some(before) = self.params.remove::<D>(param.id) {
+            before + gradient
+        } else {
+            self.held.push(self.meter.hold(Holder::Parameters, gradient.bytes()));
+            gradient
         };
         self.params.register(param.id, sum);
     }

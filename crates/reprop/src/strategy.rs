@@ -36,7 +36,7 @@ pub enum Strategy {
 
 impl fmt::Display for Strategy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+        formatter.pad(match self {
             Self::Stored => "stored",
             Self::Reprop => "reprop",
             Self::PaReprop => "pareprop",

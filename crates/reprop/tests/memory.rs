@@ -24,8 +24,10 @@ const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy:
 
 const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
 
-/// The most bytes that the second step of two allocates at once, and what its meter says. The first one makes the
-/// parameters, the threads and their buffers. Each has a workspace of its own: one that is warm allocates nothing.
+/// The most bytes that a step allocates at once, and what its meter says. A first step, which makes the parameters, the
+/// threads and their buffers, is not counted. How much of two halves lives at once side by side depends on which of them
+/// is ahead; the meter counts the most, so that the most of several steps is compared with it. Each step has a
+/// workspace of its own: one that is warm allocates nothing.
 fn measured(
     network: &RevVit,
     config: &RevVitConfig,
@@ -42,8 +44,15 @@ fn measured(
         let step = network.step(images.clone(), labels.clone(), pass, strategy).expect("a step");
         ((ALLOCATOR.peak_usage() - before) as u64, step.memory)
     };
-    step();
-    step()
+    let (_, memory) = step();
+    let steps = if strategy == Strategy::PaReprop { 4 } else { 1 };
+    let found: Vec<_> = (0..steps).map(|_| step()).collect();
+    let peaks = |memory: &MemoryReport| [memory.activation_peak, memory.total_peak];
+    assert!(
+        found.iter().all(|(_, other)| peaks(other) == peaks(&memory)),
+        "the meter says the same each time"
+    );
+    (found.iter().map(|(allocated, _)| *allocated).max().unwrap_or(0), memory)
 }
 
 fn check(name: &str, config: &RevVitConfig, batch: usize) {
@@ -78,13 +87,12 @@ fn the_meter_counts_what_is_allocated_for_small_images() {
 
 #[test]
 fn the_meter_counts_what_is_allocated_at_a_published_width() {
-    let config = RevVitConfig { image: 224, depth: 6, ..RevVitConfig::small() };
+    let config = RevVitConfig { depth: 6, ..RevVitConfig::small() }.with_dropout(0.1).with_drop_path(0.1);
     check("RevViT-S, 6 blocks", &config, 2);
-    check("RevViT-S, 6 blocks with masks", &config.with_dropout(0.1).with_drop_path(0.1), 3);
 }
 
 #[test]
 fn the_meter_counts_what_is_allocated_for_many_tokens() {
-    let config = RevVitConfig::new(128, 4, 256, 6, 4, 512);
+    let config = RevVitConfig::new(128, 4, 256, 4, 4, 512);
     check("1024 tokens", &config, 1);
 }

@@ -8,7 +8,7 @@ use super::{FIRST_PIECE, STEM, Scratch};
 /// A forward pass and what was kept of it, waiting for its backward.
 ///
 /// It borrows the network, so that the parameters cannot change in between: they are needed to recover activations.
-pub struct Tape<'n, const D: usize, N: Network<D> + ?Sized> {
+pub struct Tape<'n, const D: usize, N: Network<D>> {
     pub(super) network: &'n N,
     pub(super) pass: Pass,
     pub(super) overlap: bool,

@@ -55,13 +55,13 @@ pub(crate) fn inverse<const D: usize, N: Network<D>>(network: &N, y: Streams<D>,
 }
 
 /// A forward pass that keeps what the strategy needs.
-pub(crate) fn record<'n, const D: usize, N: Network<D>>(
-    network: &'n N,
+pub(crate) fn record<const D: usize, N: Network<D>>(
+    network: &N,
     input: Input<D, N>,
     target: Target<D, N>,
     pass: Pass,
     strategy: Strategy,
-) -> Result<Tape<'n, D, N>> {
+) -> Result<Tape<'_, D, N>> {
     if !is_trainable(network) {
         return Err(Error::NothingToTrain);
     }

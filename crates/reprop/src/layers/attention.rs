@@ -5,7 +5,7 @@
 //! dv = p^T do,   dp = do v^T,   ds = p * (dp - sum(dp * p)),   dq = ds k / sqrt(e),   dk = ds^T q / sqrt(e)
 //! ```
 //! with `e` the width of a head and `do` the gradient of `o = p v`. The sum over the keys is taken as the equal
-//! `sum(do * o)` over a head's width (Dao et al., *FlashAttention*, 2022, eq. 4), which needs no tensor of the size of
+//! `sum(do * o)` over a head's width (Dao et al., *Flash attention*, 2022, eq. 4), which needs no tensor of the size of
 //! the probabilities. Saved: the normalised input, its scale, `q k v`, the
 //! probabilities, and `p v`.
 //!

@@ -6,8 +6,6 @@ use burn::module::{Param, ParamId};
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use rayon::prelude::*;
-
 use crate::Key;
 use crate::random::Permutation;
 
@@ -62,10 +60,7 @@ impl Initial {
                 .map(|attempt| [0, 1].map(|which| Key { call: 2 * attempt + which, ..key }.permutation()))
                 .collect();
             let elements: usize = shape.iter().product();
-            let values: Vec<f32> = (0..elements)
-                .into_par_iter()
-                .map(|index| (deviation * normal(&attempts, index as u32)) as f32)
-                .collect();
+            let values = filled(elements, |index| (deviation * normal(&attempts, index as u32)) as f32);
             Tensor::from_data(TensorData::new(values, shape), device).set_require_grad(require_grad)
         };
         Param::uninitialized(ParamId::new(), init, self.device.clone(), true, shape.into())
@@ -88,6 +83,33 @@ impl Initial {
     pub fn norm(&self, width: usize) -> LayerNorm {
         LayerNormConfig::new(width).with_epsilon(super::norm::EPSILON).init(&self.device)
     }
+}
+
+/// Values that one thread makes at least: below that, starting it takes longer.
+const CHUNK: usize = 1 << 16;
+
+/// `value` of each index, on all processors.
+///
+/// On threads of its own and not on Rayon's: whoever uses a parameter first makes it while others wait for it, and a
+/// Rayon thread that waits for its own loops takes up other work, which may wait for that very parameter.
+fn filled(elements: usize, value: impl Fn(usize) -> f32 + Sync) -> Vec<f32> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let chunk = elements.div_ceil(threads).max(CHUNK);
+    if elements <= chunk {
+        return (0..elements).map(value).collect();
+    }
+    let mut values = vec![0.0; elements];
+    std::thread::scope(|scope| {
+        for (number, values) in values.chunks_mut(chunk).enumerate() {
+            let value = &value;
+            scope.spawn(move || {
+                for (offset, slot) in values.iter_mut().enumerate() {
+                    *slot = value(number * chunk + offset);
+                }
+            });
+        }
+    });
+    values
 }
 
 /// The value of element `index`, in deviations, by Box and Muller's transform; while it is too far out, the next attempt's.

@@ -13,6 +13,7 @@ mod finite_differences;
 mod frozen;
 mod kernels;
 mod masks;
+mod networks;
 mod open_tapes;
 mod precisions;
 mod prediction;

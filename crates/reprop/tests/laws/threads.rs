@@ -3,14 +3,14 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use reprop::Strategy;
+use rayon::prelude::*;
+use reprop::{Coupling, Strategy};
 use reprop_models::RevVitConfig;
 
 use crate::common::{
     Bits, Perceptron, assert_same, labels, mixed, noise, stepped, trainable, training, user_data,
     user_network, with_threads,
 };
-use reprop::Coupling;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 
@@ -89,6 +89,26 @@ fn steps_of_one_network_may_run_side_by_side() {
             });
             for (call, (expected, found)) in expected.iter().zip(&found).enumerate() {
                 assert_same(expected, found, &format!("call {call}"));
+            }
+        }
+    });
+}
+
+/// Parameters are made when they are first used: here by several threads at once, in the middle of other parallel work.
+#[test]
+fn first_steps_of_one_network_may_run_side_by_side() {
+    let run = || {
+        let config = RevVitConfig { depth: 2, ..RevVitConfig::new(16, 4, 256, 2, 4, 512) };
+        let network = config.init(3, &trainable());
+        let data = (noise(4, [4, 3, 16, 16]), labels(4, 1000));
+        let step = |call| stepped(&network, &data, training(3).call(call), Strategy::PaReprop);
+        with_threads(4, || (0..4).into_par_iter().map(step).collect::<Vec<_>>())
+    };
+    watched(LIMIT, move || {
+        let expected = run();
+        for _ in 0..5 {
+            for (expected, found) in expected.iter().zip(&run()) {
+                assert_same(expected, found, "first step");
             }
         }
     });

@@ -22,6 +22,8 @@ mod frozen;
 mod kernels;
 #[path = "../laws/masks.rs"]
 mod masks;
+#[path = "../laws/networks.rs"]
+mod networks;
 #[path = "../laws/open_tapes.rs"]
 mod open_tapes;
 #[path = "../laws/precisions.rs"]

@@ -1,0 +1,97 @@
+//! Asynchronous multistage: transfers in the background.
+
+mod intervals;
+mod overlap;
+mod search;
+mod stream;
+
+use crate::error::require;
+use crate::{Action, Channels, Costs, Error, Run};
+
+pub(crate) use overlap::overlap;
+use stream::Stream;
+
+/// The longest chain whose plan is searched for and held as a list; longer ones stream from a formula.
+const LONGEST_SEARCHED: usize = 3000;
+
+/// Asynchronous multistage: snapshots go to disk and come back while the computation runs (after Kukreja,
+/// Hückelheim & Gorman 2018).
+///
+/// The published plan writes every `I = ceil(W)` steps on the way forward, `W` being the time of a write in
+/// forward steps, and on the way back fetches interval `k - 1` while interval `k` is reversed with Revolve:
+/// the extra work per step, `t(I, s) / I`, does not grow with the chain. This planner keeps to `s` memory slots
+/// *with those of running transfers counted*, and takes the best of:
+/// - Revolve;
+/// - even intervals of every length: a shorter one stalls and recomputes less; floor and ceiling are mixed
+///   for a fractional mean;
+/// - intervals that use all slots until the next fetch needs one;
+/// - uneven intervals, found by moving borders;
+/// - Disk-Revolve at weighed prices, the unweighed included, with its transfers moved to the background.
+///
+/// The last interval stays in memory, and so do written states while there is room. So it is never worse than
+/// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
+///
+/// For `f = b = 1` and `W = R` it is 0.6 % above the exact optimum on average over all `n <= 10`, `s <= 3`,
+/// `W <= 6`. For (n, s, W) = (1000, 10, 50) it is 3 % above [`lower_bound`](crate::lower_bound), for (1000, 10, 10) and
+/// (1000, 30, 10) 0.1 %; with few slots more (15 % for (1000, 3, 20)), since the bound lends transfers
+/// slots of their own.
+///
+/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives
+/// the interval and the actions stream in constant memory. *Use it* whenever there is a disk or a slower
+/// memory and a thread to serve it. *Not* when transfers block the computation anyway:
+/// [`HRevolve`](crate::HRevolve).
+///
+/// ```
+/// use reprop_schedule::{Async, Channels, Costs, HRevolve, Tier, check, simulate};
+/// let costs = Costs::unit().disk(5.0, 5.0)?;
+/// let plan = Async::new(100, 5, &costs, Channels::Shared)?;
+/// check(100, &[5, usize::MAX], plan.clone()).unwrap();
+/// let run = simulate(plan, &costs, Channels::Shared);
+/// // The best schedule that waits takes 380 with ten disk slots; nothing takes less than 2n - 1 = 199.
+/// assert!(run.makespan < 280.0);
+/// # Ok::<(), reprop_schedule::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Async {
+    actions: Actions,
+    run: Option<Run>,
+}
+
+#[derive(Debug, Clone)]
+enum Actions {
+    List(std::vec::IntoIter<Action>),
+    Stream(Stream),
+}
+
+impl Async {
+    /// A schedule for `steps` steps with `slots` memory slots; `costs` prices tier 1.
+    ///
+    /// # Errors
+    /// [`Error::NoSteps`], [`Error::NoSlots`], [`Error::Cost`].
+    pub fn new(steps: usize, slots: usize, costs: &Costs, channels: Channels) -> Result<Self, Error> {
+        require(steps, slots)?;
+        let costs = costs.clone().checked()?;
+        if steps > LONGEST_SEARCHED {
+            let stream = Stream::new(steps, slots, &costs);
+            return Ok(Self { actions: Actions::Stream(stream), run: None });
+        }
+        let (actions, run) = search::best(steps, slots, &costs, channels);
+        Ok(Self { actions: Actions::List(actions.into_iter()), run: Some(run) })
+    }
+
+    /// What the schedule takes, if the planner simulated it; ask [`simulate`](crate::simulate) for a streamed one.
+    pub fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+}
+
+impl Iterator for Async {
+    type Item = Action;
+
+    fn next(&mut self) -> Option<Action> {
+        match &mut self.actions {
+            Actions::List(list) => list.next(),
+            Actions::Stream(stream) => stream.next(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Revolve: the fewest advances with `s` slots in memory.
+
+use crate::binomial::Level;
+use crate::error::require;
+use crate::pool::Pool;
+use crate::{Action, Counts, Error, Slot, advances, snapshots};
+
+/// Revolve (Griewank & Walther 2000): reverses `n` steps with `s` memory slots and as few advances as any
+/// schedule can, writing as few snapshots as any such schedule can.
+///
+/// With `beta(s, r) = C(s + r, s)` and `r` the least with `beta(s, r) >= n`, advances are
+/// `t(n, s) = r n - C(s + r, s + 1)`. The slot of `x_0` is counted in `s`.
+///
+/// *Time and memory*: constant time per action on average; the iterator holds one entry per slot, whatever
+/// `n` is. *Use it* when snapshots fit in memory only. *Not* when every state fits ([`Stored`](crate::Stored)
+/// does not recompute), when saved tensors fit in a slot ([`Mixed`](crate::Mixed) is cheaper), or when there
+/// is a disk ([`Async`](crate::Async)).
+///
+/// ```
+/// use reprop_schedule::{Action, Revolve, check};
+/// // Four steps, two slots: the picture of every introduction to the subject.
+/// let plan: Vec<String> = Revolve::new(4, 2)?.map(|action| action.to_string()).collect();
+/// assert_eq!(plan[..4], ["save x0 in memory 0", "forward x0 to x1", "save x1 in memory 1", "forward x1 to x3"]);
+/// let counts = check(4, &[2], Revolve::new(4, 2)?).unwrap();
+/// assert_eq!(counts.advances, 4);
+/// assert_eq!(Revolve::new(1_000_000_000, 30)?.counts().advances, 9_878_900_592);
+/// # Ok::<(), reprop_schedule::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Revolve {
+    slots: usize,
+    pool: Pool,
+    snapshots: Vec<Snapshot>,
+    /// The working state, if there is one.
+    at: Option<usize>,
+    /// Steps `.. front` are not reversed yet.
+    front: usize,
+    start: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Snapshot {
+    step: usize,
+    slot: usize,
+    /// The binomial of the sub-chain that starts here, with the slots from this one on.
+    level: Level,
+}
+
+impl Revolve {
+    /// A schedule for a chain of `steps` steps with `slots` memory slots.
+    ///
+    /// # Errors
+    /// [`Error::NoSteps`], [`Error::NoSlots`].
+    pub fn new(steps: usize, slots: usize) -> Result<Self, Error> {
+        require(steps, slots)?;
+        Ok(Self::over(0, steps, slots))
+    }
+
+    /// The sub-chain `start .. end`, whose first state is the working state.
+    pub(crate) fn over(start: usize, end: usize, slots: usize) -> Self {
+        let slots = slots.min(end - start);
+        Self { slots, pool: Pool::default(), snapshots: vec![], at: Some(start), front: end, start }
+    }
+
+    /// Goes on from snapshots already taken (`(step, slot)`, steps rising) with the working state at
+    /// `front - 1`.
+    pub(crate) fn resume(taken: &[(usize, usize)], front: usize, slots: usize) -> Self {
+        let pool = Pool::without(taken.iter().map(|&(_, slot)| slot));
+        let snapshots = (taken.iter().enumerate())
+            .map(|(depth, &(step, slot))| Snapshot { step, slot, level: Level::new(slots - depth) })
+            .collect();
+        Self { slots, pool, snapshots, at: Some(front - 1), front, start: 0 }
+    }
+
+    /// What the schedule will do, by the closed forms: as quick for 10^9 steps as for ten.
+    pub fn counts(&self) -> Counts {
+        let steps = self.front - self.start;
+        Counts {
+            steps,
+            advances: advances(steps, self.slots),
+            snapshots_written: snapshots(steps, self.slots),
+            peak_slots: vec![self.slots.min(steps - 1)],
+            ..Counts::default()
+        }
+    }
+
+    fn load(&mut self) -> Option<Action> {
+        let Snapshot { step, slot, .. } = *self.snapshots.last()?;
+        let keep = self.front - step > 1;
+        if !keep {
+            self.snapshots.pop();
+            self.pool.release(slot);
+        }
+        self.at = Some(step);
+        Some(Action::Load { step, slot: Slot::memory(slot), keep })
+    }
+
+    /// Advances from the snapshot at `at`: to the next snapshot's place, or with the last slot in use up to
+    /// the reverse front.
+    fn advance(&mut self, at: usize) -> Action {
+        let steps = self.front - at;
+        let last_slot = self.snapshots.len() == self.slots;
+        let to = match self.snapshots.last_mut() {
+            Some(snapshot) if !last_slot => at + snapshot.level.split(steps),
+            _ => self.front - 1,
+        };
+        self.at = Some(to);
+        Action::Forward { from: at, to }
+    }
+}
+
+impl Iterator for Revolve {
+    type Item = Action;
+
+    fn next(&mut self) -> Option<Action> {
+        let Some(at) = self.at else { return self.load() };
+        if at + 1 == self.front {
+            self.front -= 1;
+            // The snapshot of a step just reversed has nothing left to serve.
+            self.at = None;
+            return Some(Action::Reverse { step: at });
+        }
+        let saved = self.snapshots.last().is_some_and(|snapshot| snapshot.step == at);
+        if saved || self.snapshots.len() == self.slots {
+            return Some(self.advance(at));
+        }
+        let level = self.snapshots.last().map_or_else(|| Level::new(self.slots), |above| above.level.below());
+        let slot = self.pool.take();
+        self.snapshots.push(Snapshot { step: at, slot, level });
+        Some(Action::Save { step: at, slot: Slot::memory(slot) })
+    }
+}

@@ -1,0 +1,148 @@
+//! The asynchronous planner against the exact optimum, against every other strategy and against its bound.
+
+mod exhaustive;
+
+use exhaustive::optimum;
+use reprop_schedule::{
+    Async, Channels, Costs, DiskRevolve, HRevolve, Periodic, Tier, advances, check, lower_bound, simulate,
+};
+
+fn costs(w: f64) -> Costs {
+    Costs::unit().disk(w, w).unwrap()
+}
+
+#[test]
+fn the_oracle_reproduces_the_exact_optima() {
+    for (steps, slots, w, best) in
+        [(8, 2, 2, 17), (8, 3, 2, 16), (10, 2, 2, 22), (10, 2, 4, 25), (10, 3, 3, 23)]
+    {
+        assert_eq!(optimum(steps, slots, w, 40), best);
+    }
+}
+
+/// The mean excess over the exact optimum that is asked for.
+const MEAN_EXCESS: f64 = 0.05;
+
+#[test]
+fn small_plans_are_within_5_percent_of_the_optimum_on_average_and_never_above_any_other() {
+    let (mut excess, mut cases, mut exact) = (0.0, 0, 0);
+    for steps in 1..=10_u8 {
+        for slots in 1..=3_u32 {
+            for w in 0..=6_u8 {
+                let (n, s) = (usize::from(steps), slots as usize);
+                let costs = costs(f64::from(w));
+                let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
+                let makespan = simulate(plan.clone(), &costs, Channels::Shared).makespan;
+                check(n, &[s, usize::MAX], plan).unwrap();
+                let best = optimum(steps, slots, w, makespan as usize) as f64;
+                let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
+                assert!(bound <= best + 1e-9, "bound {bound} above {best}: ({n}, {s}, {w})");
+                assert!(makespan <= best_of_the_others(n, s, &costs), "({n}, {s}, {w})");
+                excess += makespan / best - 1.0;
+                cases += 1;
+                exact += usize::from(makespan <= best);
+            }
+        }
+    }
+    let mean = excess / f64::from(cases);
+    println!("mean excess {:.2} %, {exact} of {cases} exact", 100.0 * mean);
+    assert!(mean <= MEAN_EXCESS, "mean excess {mean}");
+}
+
+/// Revolve, Disk-Revolve, periodic and H-Revolve with an ample disk, and the published fixed interval.
+fn best_of_the_others(steps: usize, slots: usize, costs: &Costs) -> f64 {
+    let disk = costs.tier(1);
+    let revolve = (advances(steps, slots) + steps as u128) as f64;
+    let tiers = [Tier::new(slots, 0.0, 0.0), Tier::new(steps, disk.write, disk.read)];
+    [
+        revolve,
+        DiskRevolve::new(steps, slots, costs).unwrap().makespan(),
+        Periodic::new(steps, slots, costs).unwrap().makespan(),
+        HRevolve::new(steps, &tiers, costs).unwrap().makespan(),
+    ]
+    .into_iter()
+    .fold(published(steps, slots, disk.write), f64::min)
+}
+
+/// The published plan as it is modelled: `n - 1` forward steps, then every interval of `ceil(W)` from its
+/// start, with nothing to wait for. Its fetch has a slot of its own outside the `s`; giving it one of the
+/// `s` leaves Revolve one less.
+fn published(steps: usize, slots: usize, w: f64) -> f64 {
+    let interval = (w.ceil() as usize).max(1);
+    let Some(own) = slots.checked_sub(1).filter(|&own| own > 0) else { return f64::INFINITY };
+    let reverse = |n: usize| (advances(n, own) + n as u128) as f64;
+    let rounds = steps / interval;
+    (steps - 1) as f64 + rounds as f64 * reverse(interval) + reverse(steps - rounds * interval)
+}
+
+#[test]
+fn long_plans_are_near_the_lower_bound() {
+    // (steps, slots, W), the excess over the bound that is reached, rounded up.
+    for (n, s, w, excess) in [
+        (1000, 10, 50.0, 0.03),
+        (1000, 10, 10.0, 0.01),
+        (1000, 30, 10.0, 0.01),
+        (500, 10, 10.0, 0.01),
+        (100, 5, 5.0, 0.01),
+    ] {
+        let costs = costs(w);
+        let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
+        let run = simulate(plan.clone(), &costs, Channels::Shared);
+        check(n, &[s, usize::MAX], plan).unwrap();
+        let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
+        println!("({n}, {s}, {w}): {} against at least {bound:.1}", run.makespan);
+        assert!(run.makespan <= (1.0 + excess) * bound, "({n}, {s}, {w}) {} {bound}", run.makespan);
+        assert!(run.makespan <= best_of_the_others(n, s, &costs));
+    }
+}
+
+#[test]
+fn modelled_makespans_of_the_published_interval_are_met() {
+    // With I = 5 and 10, one slot less makes no difference: t(5, 4) = t(5, 5) and t(10, 9) = t(10, 10).
+    assert_eq!((published(100, 5, 5.0), published(500, 10, 10.0)), (279.0, 1449.0));
+}
+
+#[test]
+fn fractional_zero_and_separate_channels_are_right() {
+    for (n, s) in [(1, 1), (2, 1), (7, 2), (40, 3), (60, 100)] {
+        for (forward, backward, write, read) in
+            [(1.0, 2.0, 2.5, 0.75), (0.0, 1.0, 3.0, 3.0), (0.5, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)]
+        {
+            let costs = Costs::new(forward, backward).unwrap().disk(write, read).unwrap();
+            for channels in [Channels::Shared, Channels::Separate] {
+                let plan = Async::new(n, s, &costs, channels).unwrap();
+                let run = simulate(plan.clone(), &costs, channels);
+                check(n, &[s, usize::MAX], plan).unwrap();
+                let bound = lower_bound(n, s, &costs, channels).unwrap();
+                assert!(bound <= run.makespan + 1e-9, "({n}, {s}) {costs:?}: {bound} {}", run.makespan);
+                let disk = DiskRevolve::new(n, s, &costs).unwrap().makespan();
+                assert!(run.makespan <= disk + 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_million_steps_stream_at_a_constant_cost_per_step() {
+    let costs = costs(5.0);
+    let per_step = |n: usize| {
+        let plan = Async::new(n, 5, &costs, Channels::Shared).unwrap();
+        simulate(plan, &costs, Channels::Shared).makespan / n as f64
+    };
+    let (short, long) = (per_step(1000), per_step(10_000_000));
+    assert!(long < 1.02 * short, "{long} against {short}");
+}
+
+#[test]
+fn streamed_plans_obey_the_laws_and_are_never_above_the_others() {
+    let steps = 4000;
+    for (slots, w) in [(1, 5.0), (2, 50.0), (3, 0.0), (5, 5.0), (10, 50.0), (4000, 9.0), (60, 1e6)] {
+        let costs = costs(w);
+        let plan = Async::new(steps, slots, &costs, Channels::Shared).unwrap();
+        check(steps, &[slots, usize::MAX], plan.clone()).unwrap();
+        let makespan = simulate(plan, &costs, Channels::Shared).makespan;
+        let revolve = (advances(steps, slots) + steps as u128) as f64;
+        let disk = DiskRevolve::new(steps, slots, &costs).unwrap().makespan();
+        assert!(makespan <= revolve.min(disk), "({slots}, {w}): {makespan} against {}", revolve.min(disk));
+    }
+}
