@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use reprop::{Arithmetic, Precision, Strategy};
+use reprop::{Arithmetic, Kernels, Precision, Strategy};
 use reprop_models::{Changes, Model};
 
 use crate::bytes::parse_bytes;
@@ -109,6 +109,9 @@ pub struct Numbers {
     /// Plain floating-point streams: recomputed gradients are then close to stored ones, not equal.
     #[arg(long)]
     pub float_streams: bool,
+    /// Kernels of the layers: auto (fused ones in f32 on the CPU) or burn (Burn's operations).
+    #[arg(long, default_value_t = Kernels::Auto, value_name = "NAME")]
+    pub kernels: Kernels,
 }
 
 impl Numbers {

@@ -30,6 +30,6 @@ fn event(span: &Span) -> Value {
         "tid": span.worker,
         "ts": 1e6 * span.begin,
         "dur": 1e6 * span.seconds,
-        "args": {"place": span.place},
+        "args": {"place": span.place, "kernels": if span.fused { "fused" } else { "burn" }},
     })
 }

@@ -150,7 +150,8 @@ dispatch! {
         let width = norm.width();
         let (dscale, dbias) = sums.split_at_mut(width);
         let rows = x.chunks_exact(width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(width));
-        for (((x, dy), dx), stats) in rows.zip(stats.chunks_exact(2)) {
+        for (row, (((x, dy), dx), stats)) in rows.zip(stats.chunks_exact(2)).enumerate() {
+            let base = base.part(row * width..(row + 1) * width);
             let (mean, r) = (s.splat(stats[0]), s.splat(stats[1]));
             let (mut sum, mut product) = (s.zero(), s.zero());
             sweep!(s, width, i, load, store, {

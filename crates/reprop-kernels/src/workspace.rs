@@ -88,6 +88,11 @@ impl Workspace {
         buffer
     }
 
+    /// Bytes that a buffer of `len` floats takes.
+    pub fn bytes(len: usize) -> usize {
+        size_class(len.div_ceil(LINE)) * size_of::<Line>()
+    }
+
     /// Lends a buffer of zeros.
     pub fn take_zeroed(&self, len: usize) -> Buffer {
         let mut buffer = self.take(len);

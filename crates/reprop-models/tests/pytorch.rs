@@ -10,8 +10,8 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::layers::{Classifier, Initial, Patches, PatchesConfig};
 use reprop::{
-    Arithmetic, Context, Gradients, Head, HiddenKeys, Network, Pass, Piece, Side, Stem, Strategy, Streams,
-    named_gradients,
+    Arithmetic, Context, Gradients, Head, HiddenKeys, Kernels, Network, Pass, Piece, Side, Stem, Strategy,
+    Streams, named_gradients,
 };
 use reprop_models::{RevVit, RevVitBlock, RevVitConfig};
 use safetensors::{Dtype, SafeTensors};
@@ -76,10 +76,13 @@ where
     assert_eq!(values.tensors.len(), 0, "values that nothing was compared with: {:?}", values.tensors.keys());
 
     let arithmetics = [(Arithmetic::Float, ROUNDING), (Arithmetic::default(), GRID)];
-    for ((arithmetic, tolerance), strategy) in
-        arithmetics.into_iter().flat_map(|arithmetic| STRATEGIES.map(|strategy| (arithmetic, strategy)))
-    {
-        let pass = Pass::training(0).arithmetic(arithmetic).side(side.clone());
+    let cases = arithmetics.into_iter().flat_map(|arithmetic| {
+        STRATEGIES.into_iter().flat_map(move |strategy| {
+            [Kernels::Auto, Kernels::Burn].map(|kernels| (arithmetic, strategy, kernels))
+        })
+    });
+    for ((arithmetic, tolerance), strategy, kernels) in cases {
+        let pass = Pass::training(0).arithmetic(arithmetic).kernels(kernels).side(side.clone());
         let step = network.step(images.clone(), labels.clone(), pass, strategy).unwrap();
         let mut found = BTreeMap::from([
             ("loss".to_owned(), TensorData::from([step.loss])),
@@ -95,10 +98,13 @@ where
             .map(|(name, found)| (difference(found, &expected[name], name), name))
             .max_by(|(a, _), (b, _)| a.total_cmp(b))
             .unwrap();
-        println!("{arithmetic:?}, {strategy}: {} tensors, {name} differs most, by {worst:.1e}", found.len());
+        println!(
+            "{arithmetic:?}, {strategy}, {kernels}: {} tensors, {name} differs most, by {worst:.1e}",
+            found.len()
+        );
         assert!(
             worst < tolerance,
-            "{arithmetic:?}, {strategy}: {name} differs by {worst:e} of its largest value"
+            "{arithmetic:?}, {strategy}, {kernels}: {name} differs by {worst:e} of its largest value"
         );
     }
 }

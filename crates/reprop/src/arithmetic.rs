@@ -9,6 +9,7 @@
 //! Rounding is part of the forward under every strategy, and is taken as the identity by gradients.
 
 use burn::tensor::{DType, Tensor};
+pub use reprop_kernels::grid::Direction;
 
 use crate::{Error, Result};
 
@@ -65,6 +66,14 @@ impl Arithmetic {
     /// `y (-) Q(f)`, which undoes [`Self::add`].
     pub fn subtract<const D: usize>(self, y: Tensor<D>, f: Tensor<D>) -> Tensor<D> {
         y - self.quantize(f)
+    }
+
+    /// `base ± Q(f)`: [`Self::add`] or [`Self::subtract`].
+    pub fn apply<const D: usize>(self, base: Tensor<D>, f: Tensor<D>, direction: Direction) -> Tensor<D> {
+        match direction {
+            Direction::Add => self.add(base, f),
+            Direction::Subtract => self.subtract(base, f),
+        }
     }
 
     /// `Q`: to the nearest point of the grid, ties to even.

@@ -8,7 +8,9 @@
 
 use burn::module::Module;
 
-use crate::{AnySaved, Block, BlockFootprint, Context, Footprint, Gradients, Residual, Saved, Streams};
+use crate::{
+    AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Residual, Saved, Streams,
+};
 
 /// Masks of F and of G are different sites of one block.
 const BRANCH_F: u64 = 0;
@@ -86,6 +88,11 @@ where
     }
 }
 
+/// The contexts of F and of G.
+fn branches<'p>(context: &Context<'p>) -> [Context<'p>; 2] {
+    [BRANCH_F, BRANCH_G].map(|branch| context.branch(branch))
+}
+
 /// What both halves of a coupling saved.
 struct CoupleSaved<F, G> {
     f: F,
@@ -100,9 +107,9 @@ impl<F: Saved, G: Saved> Saved for CoupleSaved<F, G> {
 
 impl<const D: usize, C: Couple<D>> Block<D> for C {
     fn forward(&self, Streams { x1, x2 }: Streams<D>, context: &Context<'_>) -> Streams<D> {
-        let arithmetic = context.arithmetic();
-        let y1 = arithmetic.add(x1, self.f().forward(x2.clone(), &context.branch(BRANCH_F)));
-        let y2 = arithmetic.add(x2, self.g().forward(y1.clone(), &context.branch(BRANCH_G)));
+        let [f, g] = branches(context);
+        let y1 = self.f().forward_onto(x2.clone(), x1, Direction::Add, &f);
+        let y2 = self.g().forward_onto(y1.clone(), x2, Direction::Add, &g);
         Streams::new(y1, y2)
     }
 
@@ -111,18 +118,16 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         Streams { x1, x2 }: Streams<D>,
         context: &Context<'_>,
     ) -> (Streams<D>, AnySaved) {
-        let arithmetic = context.arithmetic();
-        let (change, f) = self.f().forward_saving(x2.clone(), &context.branch(BRANCH_F));
-        let y1 = arithmetic.add(x1, change);
-        let (change, g) = self.g().forward_saving(y1.clone(), &context.branch(BRANCH_G));
-        let y2 = arithmetic.add(x2, change);
+        let [in_f, in_g] = branches(context);
+        let (y1, f) = self.f().forward_saving_onto(x2.clone(), x1, Direction::Add, &in_f);
+        let (y2, g) = self.g().forward_saving_onto(y1.clone(), x2, Direction::Add, &in_g);
         (Streams::new(y1, y2), AnySaved::new(CoupleSaved { f, g }))
     }
 
     fn inverse(&self, Streams { x1: y1, x2: y2 }: Streams<D>, context: &Context<'_>) -> Streams<D> {
-        let arithmetic = context.arithmetic();
-        let x2 = arithmetic.subtract(y2, self.g().forward(y1.clone(), &context.branch(BRANCH_G)));
-        let x1 = arithmetic.subtract(y1, self.f().forward(x2.clone(), &context.branch(BRANCH_F)));
+        let [f, g] = branches(context);
+        let x2 = self.g().forward_onto(y1.clone(), y2, Direction::Subtract, &g);
+        let x1 = self.f().forward_onto(x2.clone(), y1, Direction::Subtract, &f);
         Streams::new(x1, x2)
     }
 
@@ -131,11 +136,9 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         Streams { x1: y1, x2: y2 }: Streams<D>,
         context: &Context<'_>,
     ) -> (Streams<D>, AnySaved) {
-        let arithmetic = context.arithmetic();
-        let (change, g) = self.g().forward_saving(y1.clone(), &context.branch(BRANCH_G));
-        let x2 = arithmetic.subtract(y2, change);
-        let (change, f) = self.f().forward_saving(x2.clone(), &context.branch(BRANCH_F));
-        let x1 = arithmetic.subtract(y1, change);
+        let [in_f, in_g] = branches(context);
+        let (x2, g) = self.g().forward_saving_onto(y1.clone(), y2, Direction::Subtract, &in_g);
+        let (x1, f) = self.f().forward_saving_onto(x2.clone(), y1, Direction::Subtract, &in_f);
         (Streams::new(x1, x2), AnySaved::new(CoupleSaved { f, g }))
     }
 
@@ -148,8 +151,9 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
     ) -> Streams<D> {
         let CoupleSaved { f, g } =
             saved.into::<CoupleSaved<<C::F as Residual<D>>::Saved, <C::G as Residual<D>>::Saved>>();
-        let dx1 = dy1 + self.g().vjp(g, dy2.clone(), &context.branch(BRANCH_G), gradients);
-        let dx2 = dy2 + self.f().vjp(f, dx1.clone(), &context.branch(BRANCH_F), gradients);
+        let [in_f, in_g] = branches(context);
+        let dx1 = self.g().vjp_onto(g, dy2.clone(), dy1, &in_g, gradients);
+        let dx2 = self.f().vjp_onto(f, dx1.clone(), dy2, &in_f, gradients);
         Streams::new(dx1, dx2)
     }
 

@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod footprint;
 mod gradients;
+mod kernels;
 pub mod layers;
 mod meter;
 mod names;
@@ -27,7 +28,7 @@ mod strategy;
 mod streams;
 mod trace;
 
-pub use arithmetic::{Arithmetic, RangeWatch};
+pub use arithmetic::{Arithmetic, Direction, RangeWatch};
 pub use autodiff::{
     Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Layer, LossLayer, StemLayer, StreamsLayer,
 };
@@ -37,6 +38,7 @@ pub use engine::{Prediction, Tape};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
 pub use gradients::Gradients;
+pub use kernels::{Kernels, UnknownKernels, Workspace};
 pub use meter::{Held, Holder, Kept, MemoryReport, Meter};
 pub use names::{gradient_digest, named_gradients, named_parameters, parameter_digest};
 pub use network::{Input, Network, Output, Step, Target};

@@ -58,6 +58,7 @@ struct Ledger {
     activation_peak: u64,
     at_activation_peak: Columns,
     total_peak: u64,
+    most_parameters: u64,
 }
 
 impl Ledger {
@@ -65,6 +66,7 @@ impl Ledger {
         self.live[holder as usize] += bytes;
         let total: u64 = self.live.iter().sum();
         let activations = total - self.live[Holder::Parameters as usize];
+        self.most_parameters = self.most_parameters.max(self.live[Holder::Parameters as usize]);
         self.total_peak = self.total_peak.max(total);
         if activations > self.activation_peak {
             self.activation_peak = activations;
@@ -114,6 +116,7 @@ impl Meter {
             activation_peak: ledger.activation_peak,
             at_activation_peak: ledger.at_activation_peak,
             total_peak: ledger.total_peak,
+            pooled_peak: ledger.activation_peak + ledger.most_parameters,
         }
     }
 
@@ -172,6 +175,9 @@ pub struct MemoryReport {
     pub activation_peak: u64,
     /// The most bytes that lived at once, gradients of parameters included.
     pub total_peak: u64,
+    /// The most bytes that the process needs where activations live in a [`Workspace`](crate::Workspace), which keeps
+    /// what is given back to it: activations and gradients of parameters, each at its peak.
+    pub pooled_peak: u64,
 }
 
 impl MemoryReport {

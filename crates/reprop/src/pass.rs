@@ -1,8 +1,8 @@
 //! One pass through a network: its randomness, side inputs, arithmetic and meter.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
-use crate::{Activity, Arithmetic, Key, Meter, Precision, Side, Trace};
+use crate::{Activity, Arithmetic, Kernels, Key, Meter, Precision, Side, Trace, Workspace};
 
 /// The settings of one forward and of the backward that belongs to it.
 ///
@@ -22,6 +22,8 @@ pub struct Pass {
     call: u64,
     arithmetic: Arithmetic,
     precision: Precision,
+    kernels: Kernels,
+    workspace: Workspace,
     loss_weight: f64,
     side: Side,
     meter: Meter,
@@ -38,6 +40,8 @@ impl Pass {
             call: 0,
             arithmetic: Arithmetic::default(),
             precision: Precision::default(),
+            kernels: Kernels::default(),
+            workspace: Workspace::shared(),
             loss_weight: 1.0,
             side: Side::new(),
             meter: Meter::new(),
@@ -68,6 +72,16 @@ impl Pass {
     /// The precision in which F and G compute.
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// The kernels that the layers compute with.
+    pub fn kernels(self, kernels: Kernels) -> Self {
+        Self { kernels, ..self }
+    }
+
+    /// The memory of fused kernels; the process's own by default.
+    pub fn workspace(self, workspace: &Workspace) -> Self {
+        Self { workspace: workspace.clone(), ..self }
     }
 
     /// A factor on the loss's gradient: `1 / k` when `k` passes are accumulated, or a scale for half precision.
@@ -147,6 +161,20 @@ impl<'p> Context<'p> {
     /// The precision that F and G compute in.
     pub fn precision(&self) -> Precision {
         self.pass.precision
+    }
+
+    /// Whether layers whose parameters are on `device` run on fused kernels.
+    pub(crate) fn fuses(&self, device: &Device) -> bool {
+        let Pass { kernels, precision, .. } = *self.pass;
+        kernels == Kernels::Auto && precision == Precision::F32 && *device == Device::flex()
+    }
+
+    /// The memory of fused kernels; that they run here is noted in the trace.
+    pub(crate) fn fused(&self) -> &'p Workspace {
+        if let Some(trace) = &self.pass.trace {
+            trace.fused(self.block as usize);
+        }
+        &self.pass.workspace
     }
 
     /// The context of one sub-block of this block: F and G draw different masks.

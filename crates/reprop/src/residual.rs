@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{Context, Footprint, Gradients, Saved};
+use crate::{Context, Direction, Footprint, Gradients, Saved};
 
 /// A sub-block of a coupling: F or G. Any function of one stream, with no residual inside.
 ///
@@ -59,6 +59,42 @@ pub trait Residual<const D: usize>: Send + Sync {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<D>;
+
+    /// `base ± F(x)` in the pass's arithmetic. Sub-blocks that can add while their result is in cache override it and the
+    /// two below; the bits are those of these bodies.
+    fn forward_onto(
+        &self,
+        x: Tensor<D>,
+        base: Tensor<D>,
+        direction: Direction,
+        context: &Context<'_>,
+    ) -> Tensor<D> {
+        context.arithmetic().apply(base, self.forward(x, context), direction)
+    }
+
+    /// `base ± F(x)`, and what [`Self::vjp`] needs.
+    fn forward_saving_onto(
+        &self,
+        x: Tensor<D>,
+        base: Tensor<D>,
+        direction: Direction,
+        context: &Context<'_>,
+    ) -> (Tensor<D>, Self::Saved) {
+        let (f, saved) = self.forward_saving(x, context);
+        (context.arithmetic().apply(base, f, direction), saved)
+    }
+
+    /// `base` plus what [`Self::vjp`] gives.
+    fn vjp_onto(
+        &self,
+        saved: Self::Saved,
+        dy: Tensor<D>,
+        base: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<D> {
+        base + self.vjp(saved, dy, context, gradients)
+    }
 
     /// The bytes that the methods will need for an input of shape `dims`, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {

@@ -1,5 +1,6 @@
 //! A trace of what ran when, and beside what.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +39,8 @@ pub struct Span {
     pub begin: f64,
     /// How long it took.
     pub seconds: f64,
+    /// Whether any of it ran on fused kernels; else all was Burn's operations.
+    pub fused: bool,
 }
 
 /// Collects spans of the passes it is given to. Clones share one collection.
@@ -54,11 +57,13 @@ pub struct Span {
 pub struct Trace {
     origin: Instant,
     spans: Arc<Mutex<Vec<Span>>>,
+    /// Places that ran on fused kernels.
+    fused: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { origin: Instant::now(), spans: Arc::default() }
+        Self { origin: Instant::now(), spans: Arc::default(), fused: Arc::default() }
     }
 }
 
@@ -73,13 +78,19 @@ impl Trace {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Notes that `place` runs on fused kernels.
+    pub(crate) fn fused(&self, place: usize) {
+        self.fused.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+    }
+
     /// Runs `work` and notes when and where.
     pub(crate) fn note<T>(&self, activity: Activity, place: usize, work: impl FnOnce() -> T) -> T {
         let begin = self.origin.elapsed().as_secs_f64();
         let worker = rayon::current_thread_index().unwrap_or(0);
         let result = work();
         let seconds = self.origin.elapsed().as_secs_f64() - begin;
-        let span = Span { activity, place, worker, begin, seconds };
+        let fused = self.fused.lock().unwrap_or_else(PoisonError::into_inner).contains(&place);
+        let span = Span { activity, place, worker, begin, seconds, fused };
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
         result
     }

@@ -41,6 +41,7 @@ impl Measurement {
             .step(step as u64)
             .arithmetic(self.case.numbers.arithmetic())
             .precision(self.case.numbers.precision())
+            .kernels(self.case.numbers.kernels)
             .meter(Meter::new());
         match &self.trace {
             Some(trace) => pass.trace(trace),

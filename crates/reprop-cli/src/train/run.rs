@@ -154,6 +154,7 @@ impl Training {
             .step(step)
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
+            .kernels(numbers.kernels)
             .meter(Meter::new());
         Ok(match &self.trace {
             Some(trace) => pass.trace(trace),
@@ -176,6 +177,7 @@ impl Training {
         let pass = Pass::evaluation()
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
+            .kernels(numbers.kernels)
             .meter(Meter::new());
         let test = &self.data.test;
         let mut right = 0;

@@ -25,6 +25,7 @@ pub struct Settings {
     pub budget: Option<u64>,
     pub precision: String,
     pub float_streams: bool,
+    pub kernels: String,
     pub batch: usize,
     pub steps: usize,
     pub lr: f64,
@@ -54,6 +55,7 @@ impl Settings {
             budget: options.budget,
             precision: precision.to_owned(),
             float_streams: options.numbers.float_streams,
+            kernels: options.numbers.kernels.to_string(),
             batch: options.batch,
             steps,
             lr: options.lr,
@@ -92,7 +94,9 @@ impl Settings {
                 return Err(Failure::new(format!("the run's settings name an unknown precision `{other}`")));
             }
         };
-        Ok(Numbers { precision, float_streams: self.float_streams })
+        let kernels =
+            self.kernels.parse().map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
+        Ok(Numbers { precision, float_streams: self.float_streams, kernels })
     }
 
     /// An error if the network does not take this data.

@@ -84,6 +84,7 @@ impl Verification<'_> {
         Pass::training(self.seed)
             .arithmetic(self.numbers.arithmetic())
             .precision(self.numbers.precision())
+            .kernels(self.numbers.kernels)
             .meter(Meter::new())
     }
 

@@ -20,6 +20,11 @@ impl PackedMatrix {
         packed
     }
 
+    /// A shape without memory, for the half of a [`PackedWeight`] that is not multiplied by.
+    pub fn shape_only(isa: Isa, k: usize, n: usize) -> Self {
+        Self { isa, k, n, data: Vec::new() }
+    }
+
     /// Packs another matrix of the same shape into the same memory.
     ///
     /// # Panics

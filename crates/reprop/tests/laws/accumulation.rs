@@ -1,9 +1,9 @@
 //! Gradients of several passes add up, each with its weight.
 
 use burn::tensor::Tensor;
-use reprop::{Gradients, Meter, Network, Pass, Strategy};
+use reprop::{Gradients, Meter, Network, Strategy};
 
-use crate::common::{Bits, assert_same, bits, mixed, transformer, user_data, user_network};
+use crate::common::{Bits, assert_same, bits, mixed, training, transformer, user_data, user_network};
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 
@@ -16,7 +16,7 @@ where
     let mut total = 0.0;
     for call in 0..3 {
         let (input, target) = user_data(2 + call);
-        let pass = Pass::training(3).call(call as u64).loss_weight(1.0 / 3.0);
+        let pass = training(3).call(call as u64).loss_weight(1.0 / 3.0);
         let (loss, _) =
             network.record(input, target, pass, strategy).expect("a tape").backward(&mut gradients);
         total += loss;
@@ -41,7 +41,7 @@ fn a_loss_weight_scales_every_gradient() {
     let network = user_network(&[2], &[8], mixed(0.2));
     let (input, target) = user_data(3);
     let gradients = |weight| {
-        let pass = Pass::training(3).loss_weight(weight);
+        let pass = training(3).loss_weight(weight);
         let step = network.step(input.clone(), target.clone(), pass, Strategy::PaReprop).expect("a step");
         reprop::named_gradients(&network, &step.gradients)
     };

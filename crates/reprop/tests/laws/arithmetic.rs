@@ -4,8 +4,8 @@ use reprop::{Arithmetic, Network, Pass, Precision, Strategy, Streams};
 use reprop_models::RevVitConfig;
 
 use crate::common::{
-    assert_equal_gradients, labels, largest_difference, mixed, noise, scattered, trainable, transformer,
-    user_data, user_network,
+    assert_equal_gradients, labels, largest_difference, mixed, noise, scattered, trainable, training,
+    transformer, user_data, user_network,
 };
 
 const DEEP: usize = 48;
@@ -30,7 +30,7 @@ fn pass_enter(pass: &Pass, x: burn::tensor::Tensor<3>) -> burn::tensor::Tensor<3
 #[test]
 fn the_inverse_of_48_blocks_is_exact() {
     for precision in [Precision::F32, Precision::Bf16, Precision::F16] {
-        let (begin, back) = there_and_back(&Pass::training(4).precision(precision));
+        let (begin, back) = there_and_back(&training(4).precision(precision));
         assert_eq!(begin.x1.into_data(), back.x1.into_data(), "{precision:?}");
         assert_eq!(begin.x2.into_data(), back.x2.into_data(), "{precision:?}");
     }
@@ -39,7 +39,7 @@ fn the_inverse_of_48_blocks_is_exact() {
 #[test]
 fn the_inverse_of_unequal_streams_and_a_users_blocks_is_exact() {
     let network = user_network(&[13], &[8], mixed(0.2));
-    let pass = Pass::training(4);
+    let pass = training(4);
     let input = user_data(3).0;
     let stem = reprop::Stem::forward(&network.stem, input.clone(), &pass.context(0));
     let begin = Streams::new(pass_enter(&pass, stem.x1), pass_enter(&pass, stem.x2));
@@ -56,7 +56,7 @@ const FLOAT_DRIFT: f32 = 1e-4;
 
 #[test]
 fn float_streams_drift_but_not_far() {
-    let (begin, back) = there_and_back(&Pass::training(4).arithmetic(Arithmetic::Float));
+    let (begin, back) = there_and_back(&training(4).arithmetic(Arithmetic::Float));
     let drift = largest_difference(&begin.x1, &back.x1).max(largest_difference(&begin.x2, &back.x2));
     println!("drift of float streams over {DEEP} blocks and back: {drift:e}");
     assert!(drift > 0.0, "a float addition is not undone by a subtraction");
@@ -67,7 +67,7 @@ fn float_streams_drift_but_not_far() {
 fn the_grid_may_be_coarse_or_fine() {
     let network = user_network(&[3], &[8], transformer(0.2));
     for fraction_bits in [6, 10, 18] {
-        let pass = || Pass::training(4).arithmetic(Arithmetic::Exact { fraction_bits });
+        let pass = || training(4).arithmetic(Arithmetic::Exact { fraction_bits });
         assert_equal_gradients(&network, &user_data(3), 3, pass, &format!("{fraction_bits} fraction bits"));
     }
 }
@@ -81,7 +81,7 @@ fn float_gradients_of_recomputed_streams_are_close_but_not_equal() {
     let config = RevVitConfig { depth: DEEP, ..RevVitConfig::digits() };
     let network = scattered(config.init(5, &trainable()));
     let gradients = |strategy| {
-        let pass = Pass::training(4).arithmetic(Arithmetic::Float);
+        let pass = training(4).arithmetic(Arithmetic::Float);
         let step = network.step(noise(6, [3, 1, 8, 8]), labels(3, 10), pass, strategy).expect("a step");
         reprop::named_gradients(&network, &step.gradients)
     };

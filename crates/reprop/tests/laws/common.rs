@@ -12,6 +12,16 @@ pub fn trainable() -> Device {
     Device::flex().autodiff()
 }
 
+/// A training pass on the kernels that the suite is run for.
+pub fn training(seed: u64) -> Pass {
+    Pass::training(seed).kernels(crate::KERNELS)
+}
+
+/// An evaluation pass on the kernels that the suite is run for.
+pub fn evaluation() -> Pass {
+    Pass::evaluation().kernels(crate::KERNELS)
+}
+
 /// Values in `[-1, 1)` that depend on the seed and the shape alone.
 pub fn noise<const D: usize>(seed: u64, shape: [usize; D]) -> Tensor<D> {
     let elements: usize = shape.iter().product();

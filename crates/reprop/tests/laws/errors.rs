@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use reprop::{Arithmetic, Error, Network, Pass, Strategy};
 use reprop_models::{RevVit, RevVitConfig};
 
-use crate::common::{labels, noise, scattered, trainable};
+use crate::common::{evaluation, labels, noise, scattered, trainable, training};
 
 const STRATEGIES: [Strategy; 4] =
     [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop, Strategy::Auto { budget: u64::MAX }];
@@ -44,7 +44,7 @@ fn range_overflow_is_an_error_with_the_magnitude_reached() {
     let images = noise(1, [2, 1, 8, 8]);
     for value in [1e6, -1e6] {
         let Error::RangeOverflow { reached, limit, fraction_bits } =
-            refused(&spoiled(value), &images, 2, || Pass::training(1))
+            refused(&spoiled(value), &images, 2, || training(1))
         else {
             panic!("a range overflow");
         };
@@ -57,10 +57,10 @@ fn range_overflow_is_an_error_with_the_magnitude_reached() {
 fn infinities_and_values_that_are_not_numbers_in_the_streams_are_errors() {
     let images = noise(1, [2, 1, 8, 8]);
     for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-        let error = refused(&spoiled(value), &images, 2, || Pass::training(1));
+        let error = refused(&spoiled(value), &images, 2, || training(1));
         let Error::RangeOverflow { reached, .. } = error else { panic!("{error}") };
         assert!(!reached.is_finite(), "{reached}");
-        let predicted = spoiled(value).predict(images.clone(), &Pass::evaluation());
+        let predicted = spoiled(value).predict(images.clone(), &evaluation());
         assert!(matches!(predicted, Err(Error::RangeOverflow { .. })));
     }
 }
@@ -77,10 +77,10 @@ fn an_overflow_that_comes_back_is_still_reported() {
         network.blocks[block].mlp.contract.bias = Some(bias.map(|_| value.autodiff().require_grad()));
     }
     let streams =
-        network.streams(images.clone(), &Pass::evaluation().arithmetic(Arithmetic::Float)).expect("floats");
+        network.streams(images.clone(), &evaluation().arithmetic(Arithmetic::Float)).expect("floats");
     let largest: f32 = streams.x2.abs().max().into_scalar();
     assert!(largest < 1024.0, "the streams end in range: {largest}");
-    let error = refused(&network, &images, 2, || Pass::training(1).arithmetic(arithmetic));
+    let error = refused(&network, &images, 2, || training(1).arithmetic(arithmetic));
     assert!(matches!(error, Error::RangeOverflow { reached, .. } if reached > 1024.0), "{error}");
 }
 
@@ -94,7 +94,7 @@ fn a_loss_that_is_not_finite_is_an_error_with_its_step() {
     }
     let mut network = network();
     network.head = network.head.clone().map(&mut Fill);
-    let error = refused(&network, &noise(1, [2, 1, 8, 8]), 2, || Pass::training(1).step(17));
+    let error = refused(&network, &noise(1, [2, 1, 8, 8]), 2, || training(1).step(17));
     assert!(matches!(error, Error::LossNotFinite { step: 17, loss } if loss.is_nan()), "{error}");
     assert!(error.to_string().contains("17"));
 }
@@ -102,13 +102,13 @@ fn a_loss_that_is_not_finite_is_an_error_with_its_step() {
 #[test]
 fn wrong_shapes_and_empty_batches_are_errors_with_both_shapes() {
     let network = network();
-    let pass = || Pass::training(1);
+    let pass = || training(1);
     for shape in [[2, 1, 8, 7], [2, 3, 8, 8], [2, 1, 9, 9], [0, 1, 8, 8]] {
         let images = Tensor::zeros(shape, &Device::flex());
         let error = refused(&network, &images, shape[0], pass);
         assert!(matches!(error, Error::Shape { what: "images", .. }), "{error}");
         assert!(error.to_string().contains(&format!("{shape:?}")), "{error}");
-        assert!(network.predict(images, &Pass::evaluation()).is_err(), "{shape:?}");
+        assert!(network.predict(images, &evaluation()).is_err(), "{shape:?}");
     }
     let error = refused(&network, &noise(1, [2, 1, 8, 8]), 3, pass);
     assert_eq!(error.to_string(), "labels: expected [2], found [3]");
@@ -119,7 +119,7 @@ fn a_label_that_is_no_class_is_an_error() {
     let network = network();
     for label in [10, -1] {
         let labels = Tensor::from_ints([1, label], &Device::flex());
-        let step = network.step(noise(1, [2, 1, 8, 8]), labels, Pass::training(1), Strategy::PaReprop);
+        let step = network.step(noise(1, [2, 1, 8, 8]), labels, training(1), Strategy::PaReprop);
         let error = step.err().expect("the label is refused");
         assert!(error.to_string().contains(&label.to_string()), "{error}");
     }
@@ -128,14 +128,14 @@ fn a_label_that_is_no_class_is_an_error() {
 #[test]
 fn nothing_to_train_is_an_error() {
     let valid = network().valid();
-    let error = refused(&valid, &noise(1, [2, 1, 8, 8]), 2, || Pass::training(1));
+    let error = refused(&valid, &noise(1, [2, 1, 8, 8]), 2, || training(1));
     assert_eq!(error, Error::NothingToTrain);
 }
 
 #[test]
 fn a_budget_below_the_leanest_strategy_is_an_error_with_both_numbers() {
     let network = network();
-    let pass = Pass::training(1);
+    let pass = training(1);
     let strategy = Strategy::Auto { budget: 1000 };
     let error = network.predicted(2, &pass, strategy).expect_err("1000 bytes are too few");
     let least =

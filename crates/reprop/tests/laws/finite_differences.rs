@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use reprop::{Arithmetic, Network, Pass, Strategy, named_gradients};
 use reprop_models::{RevVit, RevVitConfig};
 
-use crate::common::{labels, noise, scattered, trainable};
+use crate::common::{evaluation, labels, noise, scattered, trainable, training};
 
 const BATCH: usize = 3;
 /// Length of a step. The loss is near 3 and exact to about `5e-7`, so that a difference of two losses over two steps is
@@ -110,10 +110,10 @@ fn gradients_in_order(network: &RevVit, gradients: &GradientsParams) -> Vec<(Str
 
 #[test]
 fn gradients_equal_central_differences_in_evaluation() {
-    check(Pass::evaluation);
+    check(evaluation);
 }
 
 #[test]
 fn gradients_equal_central_differences_with_masks() {
-    check(|| Pass::training(12).step(3));
+    check(|| training(12).step(3));
 }

@@ -2,9 +2,11 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
-use reprop::{Network, Pass, Strategy, named_parameters};
+use reprop::{Network, Strategy, named_parameters};
 
-use crate::common::{Bits, assert_same, mixed, stepped, strategies, transformer, user_data, user_network};
+use crate::common::{
+    Bits, assert_same, mixed, stepped, strategies, training, transformer, user_data, user_network,
+};
 
 /// The module with every parameter frozen whose number `chosen` says.
 fn frozen<M: Module>(module: M, chosen: fn(usize) -> bool) -> M {
@@ -31,7 +33,7 @@ where
     H: reprop::Head<3, Target = Tensor<2>>,
 {
     let data = user_data(3);
-    let pass = || Pass::training(2);
+    let pass = || training(2);
     let free = stepped(&network(), &data, pass(), Strategy::Stored);
     let choices: [fn(usize) -> bool; 4] = [|n| n % 2 == 0, |n| n % 3 != 0, |n| n < 4, |n| n > 4];
     for (number, chosen) in choices.into_iter().enumerate() {

@@ -1,4 +1,7 @@
-//! The laws that every network, block and strategy must keep, each in a file of its own.
+//! The laws that every network, block and strategy must keep, each in a file of its own. Here the layers run on fused
+//! kernels, in `laws_on_burn` on Burn's operations.
+
+use reprop::Kernels;
 
 mod accumulation;
 mod arithmetic;
@@ -8,6 +11,7 @@ mod errors;
 mod evaluation;
 mod finite_differences;
 mod frozen;
+mod kernels;
 mod masks;
 mod networks;
 mod open_tapes;
@@ -17,3 +21,6 @@ mod side_inputs;
 mod threads;
 mod tied;
 mod transitions;
+
+/// What the layers compute with.
+const KERNELS: Kernels = Kernels::Auto;

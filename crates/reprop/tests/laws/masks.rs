@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Tensor};
 use reprop::{Context, Network, Pass};
 
-use crate::common::{mixed, noise, user_data, user_network};
+use crate::common::{evaluation, mixed, noise, training, user_data, user_network};
 
 const RATE: f64 = 0.5;
 
@@ -15,9 +15,9 @@ fn mask(context: &Context<'_>, site: u64) -> Vec<f32> {
 
 #[test]
 fn masks_differ_between_f_and_g_sites_blocks_calls_steps_and_seeds() {
-    let pass = || Pass::training(1).step(2).call(3);
+    let pass = || training(1).step(2).call(3);
     let passes =
-        [pass(), Pass::training(2).step(2).call(3), pass().step(3), pass().call(4), pass().step(3).call(2)];
+        [pass(), training(2).step(2).call(3), pass().step(3), pass().call(4), pass().step(3).call(2)];
     let mut seen = Vec::new();
     for pass in &passes {
         for block in 0..3 {
@@ -36,7 +36,7 @@ fn masks_differ_between_f_and_g_sites_blocks_calls_steps_and_seeds() {
 
 #[test]
 fn a_mask_is_the_same_each_time_on_any_number_of_threads() {
-    let pass = Pass::training(1);
+    let pass = training(1);
     // Larger than one task fills.
     let draw = || pass.context(4).dropout(noise(0, [3, 50_000]), RATE, 0).into_data();
     let first = draw();
@@ -47,7 +47,7 @@ fn a_mask_is_the_same_each_time_on_any_number_of_threads() {
 
 #[test]
 fn drop_path_drops_whole_samples() {
-    let pass = Pass::training(1);
+    let pass = training(1);
     let kept = pass.context(1).drop_path(Tensor::<2>::ones([64, 3], &Device::flex()), RATE, 1);
     let rows = kept.into_data().try_to_vec::<f32>().expect("floats");
     let rows: Vec<&[f32]> = rows.chunks(3).collect();
@@ -59,7 +59,7 @@ fn drop_path_drops_whole_samples() {
 fn masks_matter_to_the_streams() {
     let network = user_network(&[2], &[8], mixed(0.25));
     let streams = |pass: Pass| network.streams(user_data(3).0, &pass).expect("streams").x1.into_data();
-    assert_ne!(streams(Pass::training(1)), streams(Pass::evaluation()));
-    assert_ne!(streams(Pass::training(1)), streams(Pass::training(1).call(1)));
-    assert_eq!(streams(Pass::training(1)), streams(Pass::training(1)));
+    assert_ne!(streams(training(1)), streams(evaluation()));
+    assert_ne!(streams(training(1)), streams(training(1).call(1)));
+    assert_eq!(streams(training(1)), streams(training(1)));
 }

@@ -1,8 +1,8 @@
 //! Several forwards may be open at once, and may be reversed in any order.
 
-use reprop::{Gradients, Meter, Network, Pass, Strategy};
+use reprop::{Gradients, Meter, Network, Strategy};
 
-use crate::common::{Bits, assert_same, bits, mixed, user_data, user_network};
+use crate::common::{Bits, assert_same, bits, mixed, training, user_data, user_network};
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 
@@ -14,7 +14,7 @@ fn interleaved(strategies: [Strategy; 3], order: [usize; 3]) -> Vec<(u32, Bits)>
         .into_iter()
         .enumerate()
         .map(|(call, strategy)| {
-            let pass = Pass::training(5).step(2).call(call as u64);
+            let pass = training(5).step(2).call(call as u64);
             Some(network.record(input.clone(), target.clone(), pass, strategy).expect("a tape"))
         })
         .collect();
@@ -49,7 +49,7 @@ fn forwards_before_a_backward_change_nothing_in_any_order_and_any_mixture_of_str
 fn an_open_tape_equals_a_step_made_at_once() {
     let network = user_network(&[2, 1], &[8, 6], mixed(0.25));
     let (input, target) = user_data(3);
-    let pass = Pass::training(5).step(2).call(1);
+    let pass = training(5).step(2).call(1);
     let step = network.step(input, target, pass, Strategy::PaReprop).expect("a step");
     let alone = (step.loss.to_bits(), bits(&network, &step.gradients));
     assert_same(&alone, &interleaved(STRATEGIES, [2, 0, 1])[1], "second of three calls");

@@ -3,7 +3,7 @@
 use reprop::{Holder, Meter, Network, Pass, Precision, Strategy};
 use reprop_models::{RevVit, RevVitConfig};
 
-use crate::common::{labels, noise, strategies, trainable, with_threads};
+use crate::common::{labels, noise, strategies, trainable, training, with_threads};
 
 fn network(depth: usize) -> RevVit {
     RevVitConfig { depth, ..RevVitConfig::digits() }
@@ -25,7 +25,7 @@ fn prediction_equals_the_meter_for_every_strategy() {
             for depth in [1, 2, 3, 6, 13] {
                 for precision in [Precision::F32, Precision::Bf16] {
                     let network = network(depth);
-                    let pass = || Pass::training(1).precision(precision);
+                    let pass = || training(1).precision(precision);
                     for strategy in strategies(&network, 5, &pass()).into_iter().chain([Strategy::Stored]) {
                         let predicted =
                             network.predicted(5, &pass(), strategy).expect("a plan").expect("a prediction");
@@ -45,7 +45,7 @@ fn prediction_equals_the_meter_for_every_strategy() {
 
 #[test]
 fn peak_does_not_grow_with_depth_unless_all_is_stored() {
-    let peak = |depth, strategy| peak(&network(depth), 5, Pass::training(1), strategy) as f64;
+    let peak = |depth, strategy| peak(&network(depth), 5, training(1), strategy) as f64;
     for strategy in [Strategy::Reprop, Strategy::PaReprop] {
         let growth = peak(48, strategy) / peak(6, strategy);
         assert!(growth <= 1.02, "{strategy}: {growth}");
@@ -58,10 +58,10 @@ fn peak_does_not_grow_with_depth_unless_all_is_stored() {
 fn overlap_costs_at_most_one_blocks_saved_tensors() {
     let network = network(6);
     let [reprop, pareprop] =
-        [Strategy::Reprop, Strategy::PaReprop].map(|strategy| peak(&network, 5, Pass::training(1), strategy));
+        [Strategy::Reprop, Strategy::PaReprop].map(|strategy| peak(&network, 5, training(1), strategy));
     let meter = Meter::new();
     let data = (noise(4, [5, 1, 8, 8]), labels(5, 10));
-    let tape = network.record(data.0, data.1, Pass::training(1).meter(meter.clone()), Strategy::Stored);
+    let tape = network.record(data.0, data.1, training(1).meter(meter.clone()), Strategy::Stored);
     let block = meter.report().live(Holder::Blocks) / 6;
     drop(tape);
     assert!(pareprop <= reprop + block, "{pareprop} against {reprop} and {block}");
@@ -70,7 +70,7 @@ fn overlap_costs_at_most_one_blocks_saved_tensors() {
 #[test]
 fn auto_stays_in_its_budget_and_keeps_more_the_more_it_has() {
     let network = network(13);
-    let pass = || Pass::training(1);
+    let pass = || training(1);
     let predicted =
         |strategy| network.predicted(5, &pass(), strategy).expect("a plan").expect("a prediction");
     let (least, most) = (predicted(Strategy::Reprop), predicted(Strategy::Stored));
@@ -89,9 +89,9 @@ fn auto_stays_in_its_budget_and_keeps_more_the_more_it_has() {
 #[test]
 fn nothing_is_held_when_a_step_is_over() {
     let network = network(3);
-    for strategy in strategies(&network, 2, &Pass::training(1)) {
+    for strategy in strategies(&network, 2, &training(1)) {
         let meter = Meter::new();
-        let pass = Pass::training(1).meter(meter.clone());
+        let pass = training(1).meter(meter.clone());
         let step = network.step(noise(4, [2, 1, 8, 8]), labels(2, 10), pass, strategy).expect("a step");
         drop(step);
         let live: Vec<u64> = Holder::ALL.map(|holder| meter.report().live(holder)).to_vec();

@@ -1,10 +1,11 @@
 //! Side inputs reach every block, forward and backward, under every strategy.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use reprop::{HiddenKeys, Network, Pass, Precision, Side, Strategy};
+use reprop::{HiddenKeys, Network, Precision, Side, Strategy};
 
 use crate::common::{
-    Shift, TOKENS, assert_equal_gradients, mixed, noise, stepped, transformer, user_data, user_network,
+    Shift, TOKENS, assert_equal_gradients, evaluation, mixed, noise, stepped, training, transformer,
+    user_data, user_network,
 };
 
 const BATCH: usize = 3;
@@ -25,7 +26,7 @@ fn both() -> Side {
 fn hidden_keys_and_a_users_own_side_input_matter_and_change_no_law() {
     let data = user_data(BATCH);
     for (name, network) in [("mixed", user_network(&[3], &[WIDTH], mixed(0.2)))] {
-        let pass = |side: Side| Pass::training(6).side(side);
+        let pass = |side: Side| training(6).side(side);
         let plain = stepped(&network, &data, pass(Side::new()), Strategy::Stored);
         for (what, side) in [
             ("hidden keys", Side::new().with(hidden_keys())),
@@ -42,7 +43,7 @@ fn hidden_keys_and_a_users_own_side_input_matter_and_change_no_law() {
 fn hidden_keys_change_no_law_in_half_precision() {
     let network = user_network(&[3], &[WIDTH], transformer(0.2));
     for precision in [Precision::Bf16, Precision::F16] {
-        let pass = || Pass::training(6).side(both()).precision(precision);
+        let pass = || training(6).side(both()).precision(precision);
         assert_equal_gradients(&network, &user_data(BATCH), BATCH, pass, "half precision");
     }
 }
@@ -51,7 +52,7 @@ fn hidden_keys_change_no_law_in_half_precision() {
 fn a_hidden_key_is_not_looked_at() {
     let network = user_network(&[1], &[WIDTH], transformer(0.0));
     let (input, _) = user_data(BATCH);
-    let pass = Pass::evaluation().side(both());
+    let pass = evaluation().side(both());
     let streams = network.streams(input.clone(), &pass).expect("streams");
     // The last token of sample 2 is hidden from all others: they must not notice that it changed.
     let changed =

@@ -1,8 +1,8 @@
 //! Equal gradients across ordinary blocks between stages, wherever they stand.
 
-use reprop::Pass;
-
-use crate::common::{assert_alive, assert_equal_gradients, mixed, transformer, user_data, user_network};
+use crate::common::{
+    assert_alive, assert_equal_gradients, mixed, training, transformer, user_data, user_network,
+};
 
 /// Depths of stages with a transition between each two; an empty stage puts a transition beside stem, head or another.
 const STAGES: [&[usize]; 8] =
@@ -15,7 +15,7 @@ fn transitions_change_no_gradient_under_any_strategy() {
         for rate in [0.0, 0.25] {
             let network = user_network(depths, &WIDTHS[..depths.len()], transformer(rate));
             let what = format!("stages {depths:?}, rate {rate}");
-            let stored = assert_equal_gradients(&network, &user_data(3), 3, || Pass::training(11), &what);
+            let stored = assert_equal_gradients(&network, &user_data(3), 3, || training(11), &what);
             if rate == 0.0 {
                 assert_alive(&stored);
             }
@@ -28,6 +28,6 @@ fn transitions_change_no_gradient_of_a_users_blocks() {
     for depths in STAGES {
         let network = user_network(depths, &WIDTHS[..depths.len()], mixed(0.25));
         let what = format!("stages {depths:?}");
-        assert_equal_gradients(&network, &user_data(3), 3, || Pass::training(11), &what);
+        assert_equal_gradients(&network, &user_data(3), 3, || training(11), &what);
     }
 }

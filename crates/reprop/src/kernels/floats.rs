@@ -1,0 +1,61 @@
+//! The memory of CPU tensors, read and made without copies.
+
+use std::ops::Deref;
+
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use burn::module::Param;
+use burn::tensor::{Tensor, TensorData};
+
+/// The values of a CPU tensor in row-major order: the tensor's own memory, or a copy if its strides are others.
+pub(crate) struct Floats(FlexTensor);
+
+impl Floats {
+    /// The values of `x`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `x` is not a tensor of `f32` on the CPU, off any graph.
+    pub fn of<const D: usize>(x: Tensor<D>) -> Self {
+        let x = x.try_into_primitive::<Flex>().expect("fused kernels get tensors of the CPU");
+        Self(if x.is_contiguous() { x } else { x.to_contiguous() })
+    }
+
+    /// The values of a parameter.
+    pub fn param<const D: usize>(param: &Param<Tensor<D>>) -> Self {
+        Self::of(param.val().inner())
+    }
+}
+
+impl Deref for Floats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        self.0.as_slice().expect("contiguous values of f32")
+    }
+}
+
+/// `base` as `write` leaves it, and what `write` says: in place, with nothing as the first argument, if nobody else has
+/// the tensor; else `write` gets its values and fresh memory for the new ones.
+pub(crate) fn update<const D: usize, R>(
+    base: Tensor<D>,
+    write: impl FnOnce(Option<&[f32]>, &mut [f32]) -> R,
+) -> (Tensor<D>, R) {
+    let shape = base.dims();
+    let elements = shape.iter().product();
+    let Floats(mut base) = Floats::of(base);
+    if let Some(values) = base.try_storage_mut::<f32>()
+        && values.len() == elements
+    {
+        let result = write(None, values);
+        return (Tensor::from_primitive::<Flex>(base), result);
+    }
+    let mut values = vec![0.0; elements];
+    let result = write(Some(&Floats(base)), &mut values);
+    (tensor(values, shape), result)
+}
+
+/// A CPU tensor of `values`.
+pub(crate) fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
+    Tensor::from_primitive::<Flex>(FlexTensor::from_data(TensorData::new(values, shape)))
+}

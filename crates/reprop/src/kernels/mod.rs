@@ -1,0 +1,20 @@
+//! The CPU kernels under the layers: which passes run on them, and how they meet Burn's tensors.
+//!
+//! A layer asks its context whether it may run on fused kernels. If so it takes its tensors as [`Floats`], its weights
+//! [`Packed`] and its memory from the pass's [`Workspace`].
+
+mod choice;
+mod floats;
+mod grads;
+mod output;
+mod packed;
+mod workspace;
+
+pub use choice::{Kernels, UnknownKernels};
+pub use workspace::Workspace;
+
+pub(crate) use floats::{Floats, tensor, update};
+pub(crate) use grads::Grad;
+pub(crate) use output::{onto, value};
+pub(crate) use packed::{Packed, Use};
+pub(crate) use workspace::lent;

@@ -1,0 +1,48 @@
+//! Where the result of a fused sub-block goes: a tensor of its own, or a stream.
+
+use burn::tensor::Tensor;
+use reprop_kernels::grid::{Direction, Grid, GridOverflow};
+use reprop_kernels::output::Output;
+
+use super::{tensor, update};
+use crate::Arithmetic;
+
+/// The most fraction bits of a grid in the kernels.
+const MOST_BITS: u32 = 23;
+
+/// What `run` writes, as a tensor, and what it saves.
+pub(crate) fn value<const D: usize, S>(
+    shape: [usize; D],
+    run: impl FnOnce(&mut Output) -> Result<S, GridOverflow>,
+) -> (Tensor<D>, S) {
+    let mut y = vec![0.0; shape.iter().product()];
+    let saved = run(&mut Output::Value(&mut y)).expect("values of their own are on no grid");
+    (tensor(y, shape), saved)
+}
+
+/// `base ± f`, with `f` what `run` writes, added while it is in cache; and what it saves. The same bits as
+/// [`Arithmetic::apply`].
+pub(crate) fn onto<const D: usize, S>(
+    base: Tensor<D>,
+    direction: Direction,
+    arithmetic: Arithmetic,
+    run: impl Fn(&mut Output) -> Result<S, GridOverflow>,
+) -> (Tensor<D>, S) {
+    let shape = base.dims();
+    if matches!(arithmetic, Arithmetic::Exact { fraction_bits } if fraction_bits > MOST_BITS) {
+        let (f, saved) = value(shape, run);
+        return (arithmetic.apply(base, f, direction), saved);
+    }
+    let (y, saved) = update(base, |base, y| {
+        run(&mut match arithmetic {
+            Arithmetic::Exact { fraction_bits } => {
+                Output::OnGrid { grid: Grid { bits: fraction_bits }, base, y, direction }
+            }
+            Arithmetic::Float => Output::Float { base, y, direction },
+        })
+    });
+    // A stream that left its range was written all the same, and the pass finds it there. It has to come that far, so
+    // that the error tells the magnitude reached.
+    let saved = saved.unwrap_or_else(|_| value(shape, run).1);
+    (y, saved)
+}

@@ -1,0 +1,82 @@
+//! A weight in the order in which kernels read it.
+
+use std::ops::Deref;
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+use reprop_kernels::gemm::{Mat, PackedMatrix, PackedWeight};
+
+use super::{Floats, Workspace};
+
+/// What a sub-block does with its weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Multiplies by them.
+    Forward,
+    /// Multiplies by their transposes.
+    Vjp,
+}
+
+/// A weight packed for one call of one sub-block; its memory goes back to the workspace.
+///
+/// It is packed anew for each call and never kept: a forward reads another half of it than a derivative, so that
+/// `Stored` packs nothing twice; a copy of all weights would outweigh the activations of a network that is recovered;
+/// and no version of a weight can be met after another has taken its place.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// Empty only while it is dropped.
+    weight: Option<PackedWeight>,
+    usage: Use,
+    home: Workspace,
+}
+
+impl Packed {
+    pub fn new(param: &Param<Tensor<2>>, usage: Use, home: &Workspace) -> Self {
+        let [inputs, outputs] = param.dims();
+        let values = Floats::param(param);
+        let matrix = Mat::new(&values, inputs, outputs);
+        let isa = home.kernels().isa();
+        let weight = match usage {
+            Use::Forward => PackedWeight {
+                forward: home.pack(matrix),
+                backward: PackedMatrix::shape_only(isa, outputs, inputs),
+            },
+            Use::Vjp => PackedWeight {
+                forward: PackedMatrix::shape_only(isa, inputs, outputs),
+                backward: home.pack(matrix.t()),
+            },
+        };
+        Self { weight: Some(weight), usage, home: home.clone() }
+    }
+
+    /// Two weights, packed side by side.
+    pub fn pair(
+        first: &Param<Tensor<2>>,
+        second: &Param<Tensor<2>>,
+        usage: Use,
+        home: &Workspace,
+    ) -> (Self, Self) {
+        rayon::join(|| Self::new(first, usage, home), || Self::new(second, usage, home))
+    }
+
+    /// Bytes of a packed weight.
+    pub fn bytes(inputs: usize, outputs: usize) -> u64 {
+        (inputs * outputs * size_of::<f32>()) as u64
+    }
+}
+
+impl Deref for Packed {
+    type Target = PackedWeight;
+
+    fn deref(&self) -> &PackedWeight {
+        self.weight.as_ref().expect("empty only while it is dropped")
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        if let Some(PackedWeight { forward, backward }) = self.weight.take() {
+            self.home.take_back(if self.usage == Use::Forward { forward } else { backward });
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Memory that passes on fused kernels share.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use reprop_kernels::gemm::{Mat, PackedMatrix};
+
+/// Memory for scratch, saved tensors and packed weights that goes from one pass to the next, so that a steady training
+/// step finds it warm: the system clears fresh memory page by page, which costs more than many a kernel.
+///
+/// All passes of a process share one unless they are given their own.
+///
+/// ```
+/// use reprop::{Pass, Workspace};
+///
+/// let workspace = Workspace::new();
+/// let pass = Pass::training(42).workspace(&workspace);
+/// // ... after the last step:
+/// workspace.shrink();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    kernels: reprop_kernels::Workspace,
+    /// Memory of packed weights that nobody uses.
+    packs: Mutex<Vec<PackedMatrix>>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Workspace {
+    /// One with no memory yet.
+    pub fn new() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    /// The process's own.
+    pub fn shared() -> Self {
+        static SHARED: OnceLock<Workspace> = OnceLock::new();
+        SHARED.get_or_init(Self::new).clone()
+    }
+
+    /// Gives all memory that no pass uses back to the system.
+    pub fn shrink(&self) {
+        self.shared.kernels.shrink();
+        self.packs().clear();
+    }
+
+    /// For kernels.
+    pub(crate) fn kernels(&self) -> &reprop_kernels::Workspace {
+        &self.shared.kernels
+    }
+
+    /// The matrix, packed as a right-hand operand.
+    pub(crate) fn pack(&self, matrix: Mat) -> PackedMatrix {
+        let free = {
+            let mut packs = self.packs();
+            let fits = |packed: &PackedMatrix| (packed.k(), packed.n()) == (matrix.rows, matrix.cols);
+            packs.iter().position(fits).map(|index| packs.swap_remove(index))
+        };
+        match free {
+            Some(mut packed) => {
+                packed.repack(matrix);
+                packed
+            }
+            None => PackedMatrix::new(self.kernels().isa(), matrix),
+        }
+    }
+
+    /// Keeps the memory of a packed matrix for the next one of its shape.
+    pub(crate) fn take_back(&self, packed: PackedMatrix) {
+        self.packs().push(packed);
+    }
+
+    /// A panic while the lock is held leaves a whole list behind, so a poisoned lock is still good.
+    fn packs(&self) -> MutexGuard<'_, Vec<PackedMatrix>> {
+        self.shared.packs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of buffers of these lengths, as a workspace lends them.
+pub(crate) fn lent(lens: impl IntoIterator<Item = usize>) -> u64 {
+    lens.into_iter().map(|len| reprop_kernels::Workspace::bytes(len) as u64).sum()
+}

@@ -1,0 +1,186 @@
+//! Attention on fused kernels: saved are the input, the norm's statistics, `q k v`, the heads' values and, where they
+//! take no more memory than those, the probabilities. Which of the two depends on the shape alone.
+
+use burn::tensor::Tensor;
+use reprop_kernels::attention::{
+    self as kernel, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks,
+};
+use reprop_kernels::grid::GridOverflow;
+use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::output::{Base, Output};
+
+use super::Attention;
+use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::layers::norm::EPSILON;
+use crate::{Context, Footprint, Gradients, HiddenKeys, Saved, Workspace};
+
+/// What the derivative needs.
+pub struct FusedSaved {
+    x: Tensor<3>,
+    kernel: AttentionSaved,
+    bytes: u64,
+}
+
+impl Saved for FusedSaved {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl FusedSaved {
+    pub fn new(x: Tensor<3>, kernel: AttentionSaved, attention: &Attention) -> Self {
+        let bytes = attention.saved_bytes(x.dims());
+        Self { x, kernel, bytes }
+    }
+}
+
+/// Parameters as the kernel takes them.
+pub struct Parts<'p> {
+    workspace: &'p Workspace,
+    shape: AttentionShape,
+    keep: Keep,
+    scale: Floats,
+    bias: Floats,
+    qkv: Packed,
+    qkv_bias: Floats,
+    out: Packed,
+    out_bias: Floats,
+    /// Keys that are not hidden, `[batch, tokens]`.
+    visible: Option<Vec<bool>>,
+}
+
+impl Attention {
+    /// Whether this sub-block runs on fused kernels in `context`.
+    pub(super) fn fuses(&self, context: &Context<'_>) -> bool {
+        let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
+        biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
+    }
+
+    /// What the kernel needs, if this sub-block runs on it.
+    pub(super) fn parts<'p>(
+        &self,
+        [batch, tokens, width]: [usize; 3],
+        usage: Use,
+        context: &Context<'p>,
+    ) -> Option<Parts<'p>> {
+        if !self.fuses(context) {
+            return None;
+        }
+        let visible = context.side().map(visible);
+        // The kernel gives nothing for a sample without visible keys, and not the mean.
+        if visible.iter().flat_map(|visible| visible.chunks(tokens)).any(|keys| !keys.contains(&true)) {
+            return None;
+        }
+        let workspace = context.fused();
+        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
+        Some(Parts {
+            shape: AttentionShape { batch, tokens, heads: self.heads },
+            keep: self.keep(tokens, width),
+            scale: Floats::param(&self.norm.gamma),
+            bias: Floats::param(self.norm.beta.as_ref()?),
+            qkv,
+            qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
+            out,
+            out_bias: Floats::param(self.projection.bias.as_ref()?),
+            visible,
+            workspace,
+        })
+    }
+
+    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values.
+    fn keep(&self, tokens: usize, width: usize) -> Keep {
+        if self.heads * tokens <= 4 * width { Keep::Probabilities } else { Keep::Nothing }
+    }
+
+    fn saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+        let rows = batch * tokens;
+        let probabilities = match self.keep(tokens, width) {
+            Keep::Probabilities => Some(rows * self.heads * tokens.next_multiple_of(16)),
+            Keep::Nothing => None,
+        };
+        let stream = (rows * width * size_of::<f32>()) as u64;
+        stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
+    }
+
+    pub(super) fn fused_footprint(
+        &self,
+        dims @ [batch, tokens, width]: [usize; 3],
+        masked: bool,
+    ) -> Footprint {
+        let stream = batch * tokens * width;
+        let masks = if masked { 2 * (stream * size_of::<f32>()) as u64 } else { 0 };
+        let packed = Packed::bytes(width, 4 * width);
+        Footprint {
+            saved: self.saved_bytes(dims),
+            forward: packed + masks,
+            // The gradients of the heads' values and of `q k v`.
+            vjp: packed + lent([stream, 3 * stream]) + masks,
+        }
+    }
+
+    /// From `dy` the gradient of the input, added to `base`, in `dx`; those of the parameters to `gradients`.
+    pub(super) fn fused_vjp(
+        &self,
+        FusedSaved { x, kernel: saved, .. }: FusedSaved,
+        dy: Tensor<3>,
+        (dx, base): (&mut [f32], Base),
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
+        let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let Self { norm, qkv, projection, .. } = self;
+        let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
+            unreachable!("fused attention has all its biases")
+        };
+        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
+        let (mut d_qkv, mut d_qkv_bias) = (Grad::of(&qkv.weight), Grad::of(qkv_bias));
+        let (mut d_out, mut d_out_bias) = (Grad::of(&projection.weight), Grad::of(out_bias));
+        let grads = AttentionGrads {
+            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
+            qkv: &mut d_qkv,
+            qkv_bias: &mut d_qkv_bias,
+            out: &mut d_out,
+            out_bias: &mut d_out_bias,
+            bias: None,
+        };
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
+        // In the order of the derivative on Burn's operations.
+        d_out.add_to(gradients);
+        d_out_bias.add_to(gradients);
+        d_qkv.add_to(gradients);
+        d_qkv_bias.add_to(gradients);
+        d_scale.add_to(gradients);
+        d_bias.add_to(gradients);
+    }
+}
+
+impl Parts<'_> {
+    fn memory(&self) -> &reprop_kernels::Workspace {
+        self.workspace.kernels()
+    }
+
+    fn kernel(&self) -> kernel::Attention<'_> {
+        kernel::Attention {
+            shape: self.shape,
+            masks: Masks { keys: self.visible.as_deref(), ..Masks::default() },
+            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
+            qkv: &self.qkv,
+            qkv_bias: &self.qkv_bias,
+            out: &self.out,
+            out_bias: &self.out_bias,
+        }
+    }
+
+    pub fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
+        self.kernel().forward(&Floats::of(x.clone()), output, self.memory())
+    }
+
+    pub fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<AttentionSaved, GridOverflow> {
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
+    }
+}
+
+/// Keys that are not hidden.
+fn visible(HiddenKeys(hidden): &HiddenKeys) -> Vec<bool> {
+    hidden.to_data().iter::<bool>().map(|hidden| !hidden).collect()
+}

@@ -1,0 +1,148 @@
+//! The perceptron on fused kernels: saved are the input, the norm's statistics and `h`.
+
+use burn::tensor::Tensor;
+use reprop_kernels::grid::GridOverflow;
+use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved};
+use reprop_kernels::output::{Base, Output};
+
+use super::Mlp;
+use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::layers::norm::EPSILON;
+use crate::{Context, Footprint, Gradients, Saved, Workspace};
+
+/// What the derivative needs.
+pub struct FusedSaved {
+    x: Tensor<3>,
+    kernel: MlpSaved,
+    bytes: u64,
+}
+
+impl Saved for FusedSaved {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl FusedSaved {
+    pub fn new(x: Tensor<3>, kernel: MlpSaved, mlp: &Mlp) -> Self {
+        let bytes = mlp.saved_bytes(x.dims());
+        Self { x, kernel, bytes }
+    }
+}
+
+/// Parameters as the kernel takes them.
+pub struct Parts<'p> {
+    workspace: &'p Workspace,
+    scale: Floats,
+    bias: Floats,
+    fc1: Packed,
+    fc1_bias: Floats,
+    fc2: Packed,
+    fc2_bias: Floats,
+}
+
+impl Mlp {
+    /// Whether this sub-block runs on fused kernels in `context`.
+    pub(super) fn fuses(&self, context: &Context<'_>) -> bool {
+        let biases = [&self.norm.beta, &self.expand.bias, &self.contract.bias];
+        biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
+    }
+
+    /// What the kernel needs, if this sub-block runs on it.
+    pub(super) fn parts<'p>(&self, usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
+        if !self.fuses(context) {
+            return None;
+        }
+        let workspace = context.fused();
+        let (fc1, fc2) = Packed::pair(&self.expand.weight, &self.contract.weight, usage, workspace);
+        Some(Parts {
+            scale: Floats::param(&self.norm.gamma),
+            bias: Floats::param(self.norm.beta.as_ref()?),
+            fc1,
+            fc1_bias: Floats::param(self.expand.bias.as_ref()?),
+            fc2,
+            fc2_bias: Floats::param(self.contract.bias.as_ref()?),
+            workspace,
+        })
+    }
+
+    fn saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+        let rows = batch * tokens;
+        (rows * width * size_of::<f32>()) as u64 + lent([2 * rows, rows * self.hidden])
+    }
+
+    pub(super) fn fused_footprint(
+        &self,
+        dims @ [batch, tokens, width]: [usize; 3],
+        masked: bool,
+    ) -> Footprint {
+        let rows = batch * tokens;
+        let masks = if masked { 2 * (rows * width * size_of::<f32>()) as u64 } else { 0 };
+        let packed = Packed::bytes(width, 2 * self.hidden);
+        Footprint {
+            saved: self.saved_bytes(dims),
+            forward: packed + masks,
+            // The normalised input and the gradient of `h`.
+            vjp: packed + lent([rows * width, rows * self.hidden]) + masks,
+        }
+    }
+
+    /// From `dy` the gradient of the input, added to `base`, in `dx`; those of the parameters to `gradients`.
+    pub(super) fn fused_vjp(
+        &self,
+        FusedSaved { x, kernel: saved, .. }: FusedSaved,
+        dy: Tensor<3>,
+        (dx, base): (&mut [f32], Base),
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
+        let parts = self.parts(Use::Vjp, context).expect("what ran fused before runs fused again");
+        let Self { norm, expand, contract, .. } = self;
+        let (Some(beta), Some(fc1_bias), Some(fc2_bias)) = (&norm.beta, &expand.bias, &contract.bias) else {
+            unreachable!("a fused perceptron has all its biases")
+        };
+        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
+        let (mut d_fc1, mut d_fc1_bias) = (Grad::of(&expand.weight), Grad::of(fc1_bias));
+        let (mut d_fc2, mut d_fc2_bias) = (Grad::of(&contract.weight), Grad::of(fc2_bias));
+        let grads = MlpGrads {
+            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
+            fc1: &mut d_fc1,
+            fc1_bias: &mut d_fc1_bias,
+            fc2: &mut d_fc2,
+            fc2_bias: &mut d_fc2_bias,
+        };
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
+        // In the order of the derivative on Burn's operations.
+        d_fc2.add_to(gradients);
+        d_fc2_bias.add_to(gradients);
+        d_fc1.add_to(gradients);
+        d_fc1_bias.add_to(gradients);
+        d_scale.add_to(gradients);
+        d_bias.add_to(gradients);
+    }
+}
+
+impl Parts<'_> {
+    fn memory(&self) -> &reprop_kernels::Workspace {
+        self.workspace.kernels()
+    }
+
+    fn kernel(&self) -> kernel::Mlp<'_> {
+        kernel::Mlp {
+            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
+            fc1: &self.fc1,
+            fc1_bias: &self.fc1_bias,
+            fc2: &self.fc2,
+            fc2_bias: &self.fc2_bias,
+        }
+    }
+
+    pub fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
+        self.kernel().forward(&Floats::of(x.clone()), output, self.memory())
+    }
+
+    pub fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<MlpSaved, GridOverflow> {
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.memory())
+    }
+}
