@@ -94,7 +94,7 @@ pub enum Saved {
     Burn(Box<BurnSaved>),
     /// Fused kernels.
     #[doc(hidden)]
-    Fused(FusedSaved),
+    Fused(Box<FusedSaved>),
 }
 
 impl crate::Saved for Saved {
@@ -177,7 +177,7 @@ impl Residual<3> for Mlp {
     fn forward_saving(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, Saved) {
         let (y, saved) = if let Some(parts) = self.parts(Use::Forward, context) {
             let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
-            (y, Saved::Fused(FusedSaved::new(x, saved, self)))
+            (y, Saved::Fused(Box::new(FusedSaved::new(x, saved, self))))
         } else {
             let (y, saved) = self.burn_forward(x, context);
             (y, Saved::Burn(Box::new(saved)))
@@ -198,7 +198,7 @@ impl Residual<3> for Mlp {
             Saved::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
             Saved::Fused(saved) => {
                 let mut dx = vec![0.0; shape.iter().product()];
-                self.fused_vjp(saved, dy, (&mut dx, Base::Nothing), context, gradients);
+                self.fused_vjp(*saved, dy, (&mut dx, Base::Nothing), context, gradients);
                 tensor(dx, shape)
             }
         }
@@ -230,7 +230,7 @@ impl Residual<3> for Mlp {
         let parts = self.adds_at_once(context).then(|| self.parts(Use::Forward, context)).flatten();
         if let Some(parts) = parts {
             let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
-            (y, Saved::Fused(FusedSaved::new(x, saved, self)))
+            (y, Saved::Fused(Box::new(FusedSaved::new(x, saved, self))))
         } else {
             let (f, saved) = self.forward_saving(x, context);
             (arithmetic.apply(base, f, direction), saved)
@@ -251,7 +251,7 @@ impl Residual<3> for Mlp {
             Saved::Fused(saved) => {
                 let write = |base: Option<&[f32]>, dx: &mut [f32]| {
                     let base = base.map_or(Base::Itself, Base::Other);
-                    self.fused_vjp(saved, dy, (dx, base), context, gradients);
+                    self.fused_vjp(*saved, dy, (dx, base), context, gradients);
                 };
                 update(base, write).0
             }
