@@ -162,7 +162,7 @@ pub struct TrainOptions {
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = positive)]
     pub batch: usize,
     /// Times through the data.
-    #[arg(long, default_value_t = 40, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    #[arg(long, default_value_t = 90, value_name = "N", conflicts_with = "steps", value_parser = positive)]
     pub epochs: usize,
     /// Steps in all, instead of epochs.
     #[arg(long, value_name = "N", value_parser = positive)]
