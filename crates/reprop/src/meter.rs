@@ -117,6 +117,7 @@ impl Meter {
             at_activation_peak: ledger.at_activation_peak,
             total_peak: ledger.total_peak,
             pooled_peak: ledger.activation_peak + ledger.most_parameters,
+            idle: 0,
         }
     }
 
@@ -178,9 +179,16 @@ pub struct MemoryReport {
     /// The most bytes that the process needs where activations live in a [`Workspace`](crate::Workspace), which keeps
     /// what is given back to it: activations and gradients of parameters, each at its peak.
     pub pooled_peak: u64,
+    /// Bytes that the pass's workspace keeps beside those, for the next pass.
+    pub idle: u64,
 }
 
 impl MemoryReport {
+    /// This report for a pass whose workspace keeps `idle` bytes more.
+    pub(crate) fn beside(self, idle: u64) -> Self {
+        Self { idle, ..self }
+    }
+
     /// Bytes that `holder` holds now.
     pub fn live(&self, holder: Holder) -> u64 {
         self.live[holder as usize]

@@ -86,9 +86,11 @@ pub trait Network<const D: usize>: Module {
     ) -> Result<Step<Output<D, Self>>> {
         let mut gradients = Gradients::new(pass.metering());
         let meter = pass.metering().clone();
+        let workspace = pass.pool().clone();
         let tape = self.record(input, target, pass, strategy)?;
         let (loss, output) = tape.backward(&mut gradients);
-        Ok(Step { loss, output, gradients: gradients.into_params(), memory: meter.report() })
+        let memory = meter.report().beside(workspace.idle());
+        Ok(Step { loss, output, gradients: gradients.into_params(), memory })
     }
 
     /// The bytes and forward evaluations that `strategy` will need for a batch of `batch` samples, or `None` where a

@@ -129,6 +129,10 @@ impl Pass {
         self.arithmetic
     }
 
+    pub(crate) fn pool(&self) -> &Workspace {
+        &self.workspace
+    }
+
     pub(crate) fn metering(&self) -> &Meter {
         &self.meter
     }

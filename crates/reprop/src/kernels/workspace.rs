@@ -47,6 +47,13 @@ impl Workspace {
         SHARED.get_or_init(Self::new).clone()
     }
 
+    /// Bytes that it keeps though no pass had lent them all at once: buffers of other sizes, and packed weights.
+    pub fn idle(&self) -> u64 {
+        let usage = self.kernels().usage();
+        let packs: usize = self.packs().iter().map(|packed| packed.k() * packed.n() * size_of::<f32>()).sum();
+        (usage.owned.saturating_sub(usage.peak) + packs) as u64
+    }
+
     /// Gives all memory that no pass uses back to the system.
     pub fn shrink(&self) {
         self.shared.kernels.shrink();
