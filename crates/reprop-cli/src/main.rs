@@ -13,6 +13,7 @@ mod schedule;
 mod trace_file;
 mod train;
 mod verify;
+mod whole_file;
 
 use std::panic;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use reprop::{Span, Trace};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::safetensors_file::write_whole;
+use crate::whole_file::write_whole;
 
 /// Writes the trace: one row a worker.
 pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {

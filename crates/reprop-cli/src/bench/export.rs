@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bytes::human;
 use crate::failure::Failure;
-use crate::safetensors_file::write_whole;
+use crate::whole_file::write_whole;
 
 use super::{Results, Run, picture};
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::safetensors_file::write_whole;
+use crate::whole_file::write_whole;
 
 /// What is known after a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::failure::Failure;
-use crate::safetensors_file::write_whole;
+use crate::whole_file::write_whole;
 
 const WEIGHTS: &str = "weights.bpk";
 const OPTIMIZER: &str = "optimizer.bpk";

@@ -17,8 +17,9 @@ use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
 use crate::options::Format;
-use crate::safetensors_file::{self, write_whole};
+use crate::safetensors_file;
 use crate::trace_file;
+use crate::whole_file::write_whole;
 
 use super::metrics::{Metrics, MetricsFile};
 use super::report::{Outcome, Report};
