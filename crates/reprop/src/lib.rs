@@ -18,6 +18,7 @@ pub mod layers;
 mod meter;
 mod names;
 mod network;
+pub mod optim;
 mod pass;
 mod precision;
 mod random;

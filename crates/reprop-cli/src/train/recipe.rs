@@ -1,17 +1,17 @@
 //! The optimizer and its learning rate.
 
 use burn::module::ParamGroup;
-use burn::optim::{AdamWConfig, ModuleOptimizer};
+use burn::optim::ModuleOptimizer;
+use reprop::optim::AdamWConfig;
 
 /// Of weights; biases, norms and positions are not decayed.
 const DECAY: f32 = 0.05;
-const EPSILON: f32 = 1e-8;
 /// The part of all steps in which the rate rises.
 const WARM_UP: f64 = 0.05;
 
 /// `AdamW`, which decays weights and nothing else.
 pub fn optimizer() -> ModuleOptimizer {
-    let config = AdamWConfig::new().with_epsilon(EPSILON);
+    let config = AdamWConfig::new();
     let undecayed = ParamGroup::from_any_predicates(vec!["bias", "gamma", "beta", "positions"]);
     config.clone().with_weight_decay(DECAY).init().with_group(
         undecayed,
