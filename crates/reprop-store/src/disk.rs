@@ -4,10 +4,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engine::Settings;
+use crate::engine::{Settings, background_settings};
 use crate::files::{FileLayer, SystemFiles};
 use crate::medium::folder::{Folder, FolderSettings};
-use crate::{BackgroundStore, Codec, Error, Result};
+use crate::{BackgroundStore, Error, Result};
 
 /// What survives a kill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct DiskConfig {
     durability: Durability,
 }
 
+background_settings!(DiskConfig);
+
 impl DiskConfig {
     /// Snapshots in `folder`, which is made if it is not there. Nobody else may use it at the same time.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
@@ -83,12 +85,6 @@ impl DiskConfig {
         self
     }
 
-    /// How snapshots are compressed. Not at all by default.
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.engine.codec = codec;
-        self
-    }
-
     /// Whether `finish` leaves the files. What can be opened later is the last durable point, so without
     /// [`Durability::Every`] there is no use for it. Off by default.
     pub fn keep(mut self, keep: bool) -> Self {
@@ -100,33 +96,6 @@ impl DiskConfig {
     /// resumed is thrown away in any case.
     pub fn discard_stale(mut self, discard: bool) -> Self {
         self.folder.discard_stale = discard;
-        self
-    }
-
-    /// Threads that write: 1 by default. More help where the medium takes several writes at once, or where
-    /// compression is the bottleneck.
-    pub fn writers(mut self, writers: usize) -> Self {
-        self.engine.writers = writers;
-        self
-    }
-
-    /// Threads that read: 1 by default.
-    pub fn readers(mut self, readers: usize) -> Self {
-        self.engine.readers = readers;
-        self
-    }
-
-    /// Snapshots that wait to be written before `put` waits: 2 by default, and `bytes` of them in all. A single one
-    /// may be larger.
-    pub fn queue(mut self, snapshots: usize, bytes: u64) -> Self {
-        self.engine.queue = snapshots;
-        self.engine.queue_bytes = bytes;
-        self
-    }
-
-    /// Snapshots that are read ahead before `prefetch` says no: 2 by default. Each is in memory until it is got.
-    pub fn read_ahead(mut self, snapshots: usize) -> Self {
-        self.engine.read_ahead = snapshots;
         self
     }
 

@@ -37,7 +37,7 @@ fn content(number: usize, length: usize, smooth: bool) -> Payload {
     } else {
         common::noise(number as u64, length)
     };
-    Payload::new(if number % 2 == 0 { Dtype::F32 } else { Dtype::U16 }, bytes)
+    Payload::new(if number.is_multiple_of(2) { Dtype::F32 } else { Dtype::U16 }, bytes)
 }
 
 fn same(found: &Result<Payload, Error>, expected: Option<&Payload>) -> bool {

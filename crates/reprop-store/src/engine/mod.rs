@@ -4,19 +4,20 @@
 //! `work` wakes threads, `progress` wakes callers. A writer takes jobs in order; a reader takes reads, those that a caller
 //! waits for first.
 
+mod lifecycle;
 mod points;
 mod settings;
 mod state;
 mod worker;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::codec::Chooser;
-use crate::medium::{Medium, Record};
+use crate::medium::Medium;
 use crate::{Error, Key, Payload, Report, Result, Store, Ticket};
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, background_settings};
 use state::{Entry, Life, Phase, Reading, State};
 
 struct Shared {
@@ -45,7 +46,8 @@ impl Shared {
     }
 }
 
-/// A store whose I/O is done by threads of its own: made by [`DiskConfig`](crate::DiskConfig).
+/// A store whose I/O is done by threads of its own: made by [`DiskConfig`](crate::DiskConfig) and
+/// [`BlobConfig`](crate::BlobConfig).
 ///
 /// Dropping it without [`finish`](Store::finish) discards what is queued, and removes the files unless they are kept
 /// or hold a durable point. It never panics, and tells of no error: `finish` does.
@@ -57,61 +59,6 @@ pub struct BackgroundStore {
 }
 
 impl BackgroundStore {
-    /// Starts the threads. `records` are the snapshots there already.
-    pub(crate) fn start(
-        medium: Box<dyn Medium>,
-        store: u64,
-        settings: Settings,
-        records: Vec<Record>,
-    ) -> Result<Self> {
-        let mut state = State::default();
-        for Record { frame, place } in records {
-            let sequence = frame.sequence;
-            state.next = state.next.max(sequence + 1);
-            state.report.hold(place.span);
-            state.index.insert(frame.key, sequence);
-            let entry = Entry {
-                key: frame.key,
-                ticket: Ticket::kept(),
-                length: frame.raw,
-                phase: Phase::Stored(frame, place),
-                reading: Reading::Idle,
-                ahead: false,
-                waiters: 0,
-                live: true,
-                held: true,
-                busy: false,
-            };
-            state.entries.insert(sequence, entry);
-        }
-        let shared = Arc::new(Shared {
-            medium,
-            store,
-            state: Mutex::new(state),
-            chooser: Mutex::new(Chooser::new(settings.codec)),
-            work: Condvar::new(),
-            progress: Condvar::new(),
-        });
-        let (writers, readers) = (settings.writers, settings.readers);
-        let started = Self { shared, settings, threads: Mutex::default(), outcome: Mutex::default() };
-        for index in 0..writers {
-            started.spawn(format!("store-write-{index}"), worker::write_loop)?;
-        }
-        for index in 0..readers {
-            started.spawn(format!("store-read-{index}"), worker::read_loop)?;
-        }
-        Ok(started)
-    }
-
-    fn spawn(&self, name: String, work: fn(&Shared)) -> Result<()> {
-        let shared = self.shared.clone();
-        let thread = thread::Builder::new().name(name).spawn(move || work(&shared)).map_err(|error| {
-            Error::io("start an I/O thread for", &self.shared.medium.path(None), None, error)
-        })?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(())
-    }
-
     /// The state, if the store takes calls and has nothing to tell first.
     fn admit(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.shared.lock();
@@ -135,35 +82,6 @@ impl BackgroundStore {
         state.report.stall_put += start.elapsed();
         state.admit()?;
         Ok(state)
-    }
-
-    /// Ends the threads, and gives the state what they leave.
-    fn stop(&self, how: Life) {
-        let mut state = self.shared.lock();
-        if state.life == Life::Open {
-            state.life = how;
-        }
-        drop(state);
-        self.shared.work.notify_all();
-        self.shared.progress.notify_all();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // A panic in a job is caught and told as that job's error.
-            let _told = thread.join();
-        }
-        self.shared.lock().abandon();
-    }
-
-    /// The first failure that was not told, or that lost a snapshot still wanted.
-    fn lost(&self) -> Option<Error> {
-        let mut state = self.shared.lock();
-        if let Some(error) = state.failures.pop_front() {
-            return Some(error);
-        }
-        state.index.values().find_map(|sequence| match &state.entries.get(sequence)?.phase {
-            Phase::Failed(error) => Some(error.clone()),
-            Phase::Queued(_) | Phase::Writing(_) | Phase::Stored(..) => None,
-        })
     }
 }
 
@@ -300,13 +218,7 @@ impl Store for BackgroundStore {
         if let Some(outcome) = &*outcome {
             return outcome.clone();
         }
-        self.stop(Life::Draining);
-        let closed = self.shared.medium.close(self.settings.keep);
-        let result = match (self.lost(), closed) {
-            (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(Error::io("close", &self.shared.medium.path(None), None, error)),
-            (None, Ok(())) => Ok(self.stats()),
-        };
+        let result = self.end();
         *outcome = Some(result.clone());
         result
     }
@@ -315,16 +227,4 @@ impl Store for BackgroundStore {
 /// Whether this entry's read was asked for ahead; it is no longer.
 fn done_ahead(entry: &mut Entry) -> bool {
     std::mem::take(&mut entry.ahead)
-}
-
-impl Drop for BackgroundStore {
-    fn drop(&mut self) {
-        if self.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            return;
-        }
-        self.stop(Life::Abandoned);
-        let keep = self.settings.keep || self.shared.medium.resumable();
-        // There is nobody left to tell; whoever wants to know calls `finish`.
-        let _untold = self.shared.medium.close(keep);
-    }
 }

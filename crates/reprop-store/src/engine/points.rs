@@ -1,5 +1,7 @@
 //! Durable points: which snapshots each of them adds and drops.
 
+use std::collections::HashSet;
+
 use super::state::{Job, Phase, State};
 use crate::medium::{Medium, Point, Record};
 use crate::{Error, Result, Ticket};
@@ -41,7 +43,7 @@ impl State {
         for sequence in &commit.added {
             match self.entries.get(sequence).map(|entry| &entry.phase) {
                 Some(Phase::Stored(frame, place)) => {
-                    added.push(Record { frame: frame.clone(), place: *place })
+                    added.push(Record { frame: frame.clone(), place: *place });
                 }
                 Some(Phase::Failed(error)) => return Err(error.clone()),
                 _ => return Err(Error::NotDurable),
@@ -66,30 +68,27 @@ impl State {
             Job::Commit(next) => Some(next),
             Job::Write(_) => None,
         });
-        let gone = match next {
-            Some(next) => {
-                for sequence in commit.added {
-                    if next.removed.contains(&sequence) {
-                        orphans.push(sequence);
-                    } else {
-                        next.added.push(sequence);
-                    }
-                }
-                &mut next.removed
+        let gone = if let Some(next) = next {
+            let removed: HashSet<u64> = next.removed.iter().copied().collect();
+            for sequence in commit.added {
+                let list = if removed.contains(&sequence) { &mut orphans } else { &mut next.added };
+                list.push(sequence);
             }
-            None => {
-                for sequence in commit.added {
-                    if self.gone.contains(&sequence) {
-                        orphans.push(sequence);
-                    } else if let Some(entry) = self.entries.get_mut(&sequence) {
-                        entry.held = false;
-                        self.fresh.insert(sequence);
-                    }
+            &mut next.removed
+        } else {
+            let removed: HashSet<u64> = self.gone.iter().copied().collect();
+            for sequence in commit.added {
+                if removed.contains(&sequence) {
+                    orphans.push(sequence);
+                } else if let Some(entry) = self.entries.get_mut(&sequence) {
+                    entry.held = false;
+                    self.fresh.insert(sequence);
                 }
-                &mut self.gone
             }
+            &mut self.gone
         };
-        gone.retain(|sequence| !orphans.contains(sequence));
+        let dropped: HashSet<u64> = orphans.iter().copied().collect();
+        gone.retain(|sequence| !dropped.contains(sequence));
         gone.extend(commit.removed);
         for sequence in orphans {
             self.let_go(sequence, medium);

@@ -46,3 +46,44 @@ impl Settings {
         Ok(())
     }
 }
+
+/// The settings of background work, on every configuration that has an `engine: Settings`.
+macro_rules! background_settings {
+    ($config:ty) => {
+        impl $config {
+            /// How snapshots are compressed. Not at all by default.
+            pub fn codec(mut self, codec: $crate::Codec) -> Self {
+                self.engine.codec = codec;
+                self
+            }
+
+            /// Threads that write: 1 by default. More help where the medium takes several writes at once, or where
+            /// compression is the bottleneck.
+            pub fn writers(mut self, writers: usize) -> Self {
+                self.engine.writers = writers;
+                self
+            }
+
+            /// Threads that read: 1 by default.
+            pub fn readers(mut self, readers: usize) -> Self {
+                self.engine.readers = readers;
+                self
+            }
+
+            /// Snapshots that wait to be written before `put` waits: 2 by default, and `bytes` of them in all. A single one
+            /// may be larger.
+            pub fn queue(mut self, snapshots: usize, bytes: u64) -> Self {
+                self.engine.queue = snapshots;
+                self.engine.queue_bytes = bytes;
+                self
+            }
+
+            /// Snapshots that are read ahead before `prefetch` says no: 2 by default. Each is in memory until it is got.
+            pub fn read_ahead(mut self, snapshots: usize) -> Self {
+                self.engine.read_ahead = snapshots;
+                self
+            }
+        }
+    };
+}
+pub(crate) use background_settings;

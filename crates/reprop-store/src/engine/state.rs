@@ -35,6 +35,7 @@ pub(super) enum Reading {
 }
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "four independent yes or no, explained above")]
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) ticket: Ticket,

@@ -28,7 +28,7 @@ pub(crate) struct FolderSettings {
 /// A folder in use by this process.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    folder: PathBuf,
+    path: PathBuf,
     /// Whether the folder was made by us, and is to go with its files.
     made: bool,
     lock: Lock,
@@ -68,7 +68,7 @@ impl Folder {
             None
         };
         let segments = Segments::new(shape(settings));
-        Ok(Self { folder: folder.clone(), made, lock, segments, manifest, named: Mutex::default() })
+        Ok(Self { path: folder.clone(), made, lock, segments, manifest, named: Mutex::default() })
     }
 
     /// Goes on where a killed run was.
@@ -96,7 +96,7 @@ impl Folder {
             .map_err(|error| failed("reopen the manifest in", error))?;
         let named = Mutex::new(segments.count());
         let manifest = Some(Mutex::new(manifest));
-        Ok((Self { folder: folder.clone(), made: false, lock, segments, manifest, named }, left))
+        Ok((Self { path: folder.clone(), made: false, lock, segments, manifest, named }, left))
     }
 }
 
@@ -155,8 +155,7 @@ impl Medium for Folder {
     }
 
     fn path(&self, place: Option<Place>) -> PathBuf {
-        place
-            .map_or_else(|| self.folder.clone(), |place| segments::path(&self.folder, place.segment as usize))
+        place.map_or_else(|| self.path.clone(), |place| segments::path(&self.path, place.segment as usize))
     }
 
     fn commit(&self, point: Point) -> io::Result<()> {
@@ -166,7 +165,7 @@ impl Medium for Folder {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.segments.count();
         if count > *named {
-            sync_folder(&self.folder)?;
+            sync_folder(&self.path)?;
             *named = count;
         }
         manifest.lock().unwrap_or_else(PoisonError::into_inner).point(point)
@@ -179,11 +178,11 @@ impl Medium for Folder {
                 manifest.lock().unwrap_or_else(PoisonError::into_inner).verify()?;
             }
         } else {
-            remove_files(&self.folder)?;
+            remove_files(&self.path)?;
             gone(self.lock.remove())?;
             if self.made {
                 // Somebody else's files may be in it by now; then it stays.
-                let _not_empty = std::fs::remove_dir(&self.folder);
+                let _not_empty = std::fs::remove_dir(&self.path);
             }
         }
         self.lock.release()

@@ -243,7 +243,9 @@ mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
+        let text: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        to.serialize_str(&text)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {

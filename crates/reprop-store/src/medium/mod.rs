@@ -1,5 +1,6 @@
 //! Where frames end up: the folder of segment files, or a store of blobs.
 
+pub(crate) mod blobs;
 mod extents;
 pub(crate) mod folder;
 mod lock;
