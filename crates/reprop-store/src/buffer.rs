@@ -28,6 +28,11 @@ impl AlignedBuffer {
         }
         &mut self.memory[self.start..self.start + length]
     }
+
+    /// The memory by value, and where the first byte lies in it.
+    pub(crate) fn into_memory(self) -> (Vec<u8>, usize) {
+        (self.memory, self.start)
+    }
 }
 
 #[cfg(test)]

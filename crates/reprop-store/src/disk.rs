@@ -85,8 +85,8 @@ impl DiskConfig {
         self
     }
 
-    /// Whether `finish` leaves the files. What can be opened later is the last durable point, so without
-    /// [`Durability::Every`] there is no use for it. Off by default.
+    /// Whether `finish` leaves the files. What can be opened later is the last durable point, so it goes with
+    /// [`Durability::Every`] only. Off by default.
     pub fn keep(mut self, keep: bool) -> Self {
         self.engine.keep = keep;
         self
@@ -166,6 +166,10 @@ impl DiskConfig {
             }
             Durability::Every(k) => k,
         };
+        if self.engine.keep && every == 0 {
+            let needed = "without durability there is nothing to open later: set `Durability::Every` too";
+            return Err(Error::Setting { name: "keep", value: "true".into(), needed });
+        }
         let engine = Settings { every, ..self.engine.clone() };
         engine.check()?;
         let folder = FolderSettings { durable: every > 0, ..self.folder.clone() };

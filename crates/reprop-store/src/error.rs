@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::Key;
+use crate::medium::full;
 
 /// What went wrong, with the file, the step and the numbers in it.
 ///
@@ -147,9 +148,14 @@ impl Error {
         }
     }
 
-    /// Whether there was no room: a caller can go on with fewer snapshots.
+    /// Whether there was no room: a caller can go on with fewer snapshots, or, if it is about none
+    /// ([`key`](Self::key)), without that durable point.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Full { .. })
+        match self {
+            Self::Full { .. } => true,
+            Self::Io { source, .. } => full(source),
+            _ => false,
+        }
     }
 
     /// Wraps what the system said about a file.

@@ -54,7 +54,7 @@ impl Frame {
             let path = path.to_path_buf();
             Err(Error::Corrupt { path, key: self.key, field, expected, found })
         };
-        let end = HEADER + self.stored as usize;
+        let end = HEADER.saturating_add(self.stored as usize);
         if frame.len() < end {
             return differs("the length of the frame", end.to_string(), frame.len().to_string());
         }

@@ -1,6 +1,7 @@
 //! What a snapshot holds: bytes, and what kind of numbers they are.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -80,16 +81,24 @@ impl Dtype {
 /// assert_eq!(payload.len(), 8);
 /// assert_eq!(payload.clone().into_bytes(), state);
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Payload {
     dtype: Dtype,
-    bytes: Arc<Vec<u8>>,
+    /// A read leaves the payload where it came in, between header and padding.
+    memory: Arc<Vec<u8>>,
+    window: Range<usize>,
 }
 
 impl Payload {
     /// Bytes of elements of kind `dtype`.
     pub fn new(dtype: Dtype, bytes: Vec<u8>) -> Self {
-        Self { dtype, bytes: Arc::new(bytes) }
+        let window = 0..bytes.len();
+        Self { dtype, memory: Arc::new(bytes), window }
+    }
+
+    /// A part of `memory`.
+    pub(crate) fn within(dtype: Dtype, memory: Vec<u8>, window: Range<usize>) -> Self {
+        Self { dtype, memory: Arc::new(memory), window }
     }
 
     /// The kind of elements.
@@ -99,24 +108,41 @@ impl Payload {
 
     /// Length in bytes.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.window.len()
     }
 
     /// Whether there is not a single byte.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.window.is_empty()
     }
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.memory[self.window.clone()]
     }
 
-    /// The bytes by value: without a copy if nobody else holds this payload.
+    /// The bytes by value, in the same memory if nobody else holds this payload.
     pub fn into_bytes(self) -> Vec<u8> {
-        Arc::unwrap_or_clone(self.bytes)
+        let Self { memory, window, .. } = self;
+        match Arc::try_unwrap(memory) {
+            Ok(mut memory) => {
+                memory.truncate(window.end);
+                memory.drain(..window.start);
+                memory
+            }
+            Err(shared) => shared[window].to_vec(),
+        }
     }
 }
+
+/// Same kind, same bytes.
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Payload {}
 
 /// Megabytes of numbers help nobody in a message.
 impl fmt::Debug for Payload {

@@ -68,6 +68,6 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The first failure that no call has told of, or that lost a snapshot that was never given up. The store is
-    /// finished all the same.
+    /// finished all the same; but files with a durable point stay, since one can resume from it.
     fn finish(&self) -> Result<Report>;
 }

@@ -179,6 +179,7 @@ fn a_manifest_without_a_point_is_nothing_to_resume_and_is_cleaned_up() {
     };
     nothing(&folder.path().join("absent"));
     nothing(folder.path());
+    assert!(names(folder.path()).is_empty(), "no lock is left");
     let lines = three_points(folder.path());
     for text in [
         Vec::new(),

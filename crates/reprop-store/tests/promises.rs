@@ -263,6 +263,7 @@ fn settings_that_would_wait_for_ever_are_refused() {
         config.clone().queue(0, 1),
         config.clone().read_ahead(0),
         config.clone().durability(Durability::Every(0)),
+        config.clone().keep(true),
     ] {
         assert!(matches!(wrong.create(), Err(Error::Setting { .. })));
     }

@@ -1,5 +1,6 @@
 //! How a store begins and ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -20,7 +21,7 @@ impl BackgroundStore {
         let mut state = State::default();
         for Record { frame, place } in records {
             let sequence = frame.sequence;
-            state.next = state.next.max(sequence + 1);
+            state.next = state.next.max(sequence.saturating_add(1));
             state.report.hold(place.span);
             state.index.insert(frame.key, sequence);
             let entry = Entry {
@@ -97,8 +98,10 @@ impl BackgroundStore {
     /// Ends as `finish` does, once.
     pub(super) fn end(&self) -> Result<Report> {
         self.stop(Life::Draining);
-        let closed = self.shared.medium.close(self.settings.keep);
-        match (self.lost(), closed) {
+        let lost = self.lost();
+        // After a failure, the last durable point is what can be gone on with.
+        let keep = self.settings.keep || lost.is_some() && self.shared.medium.resumable();
+        match (lost, self.shared.medium.close(keep)) {
             (Some(error), _) => Err(error),
             (None, Err(error)) => Err(Error::io("close", &self.shared.medium.path(None), None, error)),
             (None, Ok(())) => Ok(self.stats()),
@@ -114,6 +117,6 @@ impl Drop for BackgroundStore {
         self.stop(Life::Abandoned);
         let keep = self.settings.keep || self.shared.medium.resumable();
         // There is nobody left to tell; whoever wants to know calls `finish`.
-        let _untold = self.shared.medium.close(keep);
+        let _untold = catch_unwind(AssertUnwindSafe(|| self.shared.medium.close(keep)));
     }
 }

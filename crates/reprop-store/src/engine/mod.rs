@@ -10,6 +10,7 @@ mod settings;
 mod state;
 mod worker;
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -66,12 +67,12 @@ impl BackgroundStore {
         Ok(state)
     }
 
-    /// Waits until the queue has room for `bytes` more. Anything fits into an empty queue.
-    fn room<'a>(&'a self, mut state: MutexGuard<'a, State>, bytes: u64) -> Result<MutexGuard<'a, State>> {
-        let fits = |state: &State| {
-            let within = state.pending_bytes.saturating_add(bytes) <= self.settings.queue_bytes;
-            state.pending == 0 || state.pending < self.settings.queue && within
-        };
+    /// Waits until the queue has room, and counts the wait.
+    fn room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        fits: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'a, State>> {
         if fits(&state) {
             return Ok(state);
         }
@@ -87,7 +88,13 @@ impl BackgroundStore {
 
 impl Store for BackgroundStore {
     fn put(&self, key: Key, payload: Payload) -> Result<Ticket> {
-        let mut state = self.room(self.admit()?, payload.len() as u64)?;
+        let (queue, queue_bytes) = (self.settings.queue, self.settings.queue_bytes);
+        let bytes = payload.len() as u64;
+        // Anything fits into an empty queue.
+        let mut state = self.room(self.admit()?, |state| {
+            let within = state.pending_bytes.saturating_add(bytes) <= queue_bytes;
+            state.pending == 0 || state.pending < queue && within
+        })?;
         let replaced = state.forget(key, &*self.shared.medium);
         let ticket = state.enqueue(key, payload);
         drop(state);
@@ -200,11 +207,15 @@ impl Store for BackgroundStore {
         if self.settings.every == 0 {
             return Err(Error::NotDurable);
         }
-        state.offers += 1;
-        if state.offers % self.settings.every != 0 {
+        if !(state.offers + 1).is_multiple_of(self.settings.every) {
+            state.offers += 1;
             return Ok(None);
         }
-        let ticket = self.room(state, 0)?.take_point(meta);
+        // An offer that meets an earlier failure has not been made.
+        let mut state = self.room(state, |state| state.commits < self.settings.queue)?;
+        state.offers += 1;
+        let ticket = state.take_point(meta);
+        drop(state);
         self.shared.work.notify_all();
         Ok(Some(ticket))
     }
@@ -227,4 +238,14 @@ impl Store for BackgroundStore {
 /// Whether this entry's read was asked for ahead; it is no longer.
 fn done_ahead(entry: &mut Entry) -> bool {
     std::mem::take(&mut entry.ahead)
+}
+
+impl fmt::Debug for BackgroundStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.shared.medium.path(None);
+        f.debug_struct("BackgroundStore")
+            .field("path", &path)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
 }

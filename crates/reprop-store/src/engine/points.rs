@@ -32,7 +32,7 @@ impl State {
             meta: meta.to_vec(),
             ticket: ticket.clone(),
         }));
-        self.pending += 1;
+        self.commits += 1;
         ticket
     }
 

@@ -77,9 +77,11 @@ pub(super) struct State {
     pub(super) next: u64,
     pub(super) jobs: VecDeque<Job>,
     pub(super) reads: VecDeque<u64>,
-    /// Writes and commits queued or under way, and the bytes of those writes.
+    /// Writes queued or under way, and their bytes.
     pub(super) pending: usize,
     pub(super) pending_bytes: u64,
+    /// Commits queued or under way.
+    pub(super) commits: usize,
     /// Writes under way: a commit waits for them.
     pub(super) writing: usize,
     /// Snapshots read ahead or about to be.
@@ -141,7 +143,29 @@ impl State {
         ticket
     }
 
-    /// A write or a commit is no longer pending.
+    /// Hands a queued snapshot to a writer.
+    pub(super) fn begin_write(&mut self, sequence: u64) -> Option<(Key, Payload)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        let Phase::Queued(payload) = &entry.phase else { return None };
+        let payload = payload.clone();
+        entry.phase = Phase::Writing(payload.clone());
+        self.writing += 1;
+        Some((entry.key, payload))
+    }
+
+    /// Hands a stored snapshot to a reader, if it is still wanted.
+    pub(super) fn begin_read(&mut self, sequence: u64) -> Option<(Frame, Place)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        let (Phase::Stored(frame, place), Reading::Queued) = (&entry.phase, &entry.reading) else {
+            return None;
+        };
+        let begun = (frame.clone(), *place);
+        entry.reading = Reading::Running;
+        entry.busy = true;
+        Some(begun)
+    }
+
+    /// A write is no longer pending.
     pub(super) fn settled(&mut self, bytes: u64) {
         self.pending -= 1;
         self.pending_bytes -= bytes;

@@ -9,7 +9,7 @@ use super::Shared;
 use super::points::Commit;
 use super::state::{Entry, Job, Life, Phase, Reading};
 use crate::buffer::AlignedBuffer;
-use crate::codec::Workshop;
+use crate::codec::{Coding, Workshop};
 use crate::frame::{Frame, HEADER};
 use crate::medium::{Place, full};
 use crate::{Error, Key, Payload, Result};
@@ -21,13 +21,19 @@ struct Tools {
     workshop: Workshop,
 }
 
+/// What a writer does next.
+enum Work {
+    Write { sequence: u64, key: Key, payload: Payload },
+    Commit(Commit),
+}
+
 /// The life of a writer: writes and commits in the order they came.
 pub(super) fn write_loop(shared: &Shared) {
     let mut tools = Tools::default();
-    while let Some(job) = next_job(shared) {
-        match job {
-            Job::Write(sequence) => write(shared, &mut tools, sequence),
-            Job::Commit(commit) => make_durable(shared, commit),
+    while let Some(work) = next_work(shared) {
+        match work {
+            Work::Write { sequence, key, payload } => write(shared, &mut tools, sequence, key, payload),
+            Work::Commit(commit) => make_durable(shared, commit),
         }
         shared.work.notify_all();
         shared.progress.notify_all();
@@ -37,59 +43,51 @@ pub(super) fn write_loop(shared: &Shared) {
 /// The life of a reader.
 pub(super) fn read_loop(shared: &Shared) {
     let mut tools = Tools::default();
-    while let Some(sequence) = next_read(shared) {
-        read(shared, &mut tools, sequence);
+    while let Some((frame, place)) = next_read(shared) {
+        read(shared, &mut tools, &frame, place);
         shared.progress.notify_all();
     }
 }
 
-fn next_job(shared: &Shared) -> Option<Job> {
+fn next_work(shared: &Shared) -> Option<Work> {
     let mut state = shared.lock();
     loop {
         match (state.life, state.jobs.front()) {
             (Life::Abandoned, _) | (Life::Draining, None) => return None,
+            (Life::Open, None) => state = shared.wait(&shared.work, state),
             // A commit names the writes before it, which another writer may still be at.
-            (_, Some(Job::Commit(_))) if state.writing > 0 => {}
-            (_, Some(_)) => {
-                let job = state.jobs.pop_front();
-                if let Some(Job::Write(_)) = job {
-                    state.writing += 1;
+            (_, Some(Job::Commit(_))) if state.writing > 0 => state = shared.wait(&shared.work, state),
+            (_, Some(_)) => match state.jobs.pop_front() {
+                Some(Job::Write(sequence)) => {
+                    if let Some((key, payload)) = state.begin_write(sequence) {
+                        return Some(Work::Write { sequence, key, payload });
+                    }
                 }
-                return job;
-            }
-            (Life::Open, None) => {}
+                Some(Job::Commit(commit)) => return Some(Work::Commit(commit)),
+                None => {}
+            },
         }
-        state = shared.wait(&shared.work, state);
     }
 }
 
-fn next_read(shared: &Shared) -> Option<u64> {
+fn next_read(shared: &Shared) -> Option<(Frame, Place)> {
     let mut state = shared.lock();
     loop {
         if state.life != Life::Open {
             return None;
         }
-        if let Some(sequence) = state.reads.pop_front() {
-            return Some(sequence);
+        match state.reads.pop_front() {
+            Some(sequence) => {
+                if let Some(begun) = state.begin_read(sequence) {
+                    return Some(begun);
+                }
+            }
+            None => state = shared.wait(&shared.work, state),
         }
-        state = shared.wait(&shared.work, state);
     }
 }
 
-fn write(shared: &Shared, tools: &mut Tools, sequence: u64) {
-    let mut state = shared.lock();
-    let Some(entry) = state.entries.get_mut(&sequence) else {
-        state.writing -= 1;
-        return;
-    };
-    let key = entry.key;
-    let payload = match &entry.phase {
-        Phase::Queued(payload) | Phase::Writing(payload) => payload.clone(),
-        Phase::Stored(..) | Phase::Failed(_) => Payload::new(crate::Dtype::Bytes, Vec::new()),
-    };
-    entry.phase = Phase::Writing(payload.clone());
-    drop(state);
-
+fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: Payload) {
     let start = Instant::now();
     let written = guarded(key, || store(shared, tools, sequence, key, &payload));
     let took = start.elapsed();
@@ -102,7 +100,7 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64) {
     state.writing -= 1;
     state.settled(length);
     let Some(entry) = state.entries.get_mut(&sequence) else { return };
-    let done = match written {
+    let (phase, outcome) = match written {
         Ok((frame, place)) => {
             state.report.writes += 1;
             state.report.raw_written += length;
@@ -118,8 +116,8 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64) {
             (Phase::Failed(error.clone()), Err(error))
         }
     };
-    let old = std::mem::replace(&mut entry.phase, done.0);
-    entry.ticket.settle(done.1);
+    let old = std::mem::replace(&mut entry.phase, phase);
+    entry.ticket.settle(outcome);
     state.release(sequence, &*shared.medium);
     drop(guard);
     drop(old);
@@ -175,13 +173,13 @@ fn write_error(shared: &Shared, key: Key, needed: u64, error: io::Error) -> Erro
 fn make_durable(shared: &Shared, commit: Commit) {
     let point = shared.lock().point(&commit);
     let done = point.and_then(|point| {
-        shared
-            .medium
-            .commit(point)
+        let committed = catch_unwind(AssertUnwindSafe(|| shared.medium.commit(point)))
+            .unwrap_or_else(|panic| Err(io::Error::other(format!("it panicked: {}", message(&*panic)))));
+        committed
             .map_err(|error| Error::io("make a point durable in", &shared.medium.path(None), None, error))
     });
     let mut state = shared.lock();
-    state.settled(0);
+    state.commits -= 1;
     let ticket = commit.ticket.clone();
     match &done {
         Ok(()) => state.point_done(&commit, &*shared.medium),
@@ -193,22 +191,14 @@ fn make_durable(shared: &Shared, commit: Commit) {
     ticket.settle(done);
 }
 
-fn read(shared: &Shared, tools: &mut Tools, sequence: u64) {
-    let mut state = shared.lock();
-    let Some(entry) = state.entries.get_mut(&sequence) else { return };
-    let Phase::Stored(frame, place) = &entry.phase else { return };
-    let (frame, place) = (frame.clone(), *place);
-    entry.reading = Reading::Running;
-    entry.busy = true;
-    drop(state);
-
+fn read(shared: &Shared, tools: &mut Tools, frame: &Frame, place: Place) {
     let start = Instant::now();
-    let payload = guarded(frame.key, || fetch(shared, tools, &frame, place));
+    let payload = guarded(frame.key, || fetch(shared, tools, frame, place));
     let took = start.elapsed();
 
     let mut guard = shared.lock();
     let state = &mut *guard;
-    let Some(entry) = state.entries.get_mut(&sequence) else { return };
+    let Some(entry) = state.entries.get_mut(&frame.sequence) else { return };
     entry.busy = false;
     match payload {
         Ok(payload) => {
@@ -229,7 +219,7 @@ fn read(shared: &Shared, tools: &mut Tools, sequence: u64) {
             }
         }
     }
-    state.release(sequence, &*shared.medium);
+    state.release(frame.sequence, &*shared.medium);
 }
 
 /// A prefetch that failed with nobody waiting: the next call tells, and a later `get` tries once more.
@@ -244,11 +234,21 @@ fn tell_later(entry: &mut Entry, ahead: &mut usize) {
 /// Reads a frame, checks it and decodes it.
 fn fetch(shared: &Shared, tools: &mut Tools, frame: &Frame, place: Place) -> Result<Payload> {
     let path = shared.medium.path(Some(place));
+    let read = |buffer: &mut [u8]| {
+        let done = shared.medium.read(place, buffer);
+        done.map_err(|error| Error::io("read a snapshot from", &path, Some(frame.key), error))
+    };
+    if frame.coding == Coding::None {
+        // Nothing to decode: the caller gets the buffer itself.
+        let mut own = AlignedBuffer::default();
+        let buffer = own.first(place.span as usize);
+        read(buffer)?;
+        let length = frame.check(buffer, &path)?.len();
+        let (memory, start) = own.into_memory();
+        return Ok(Payload::within(frame.dtype, memory, start + HEADER..start + HEADER + length));
+    }
     let buffer = tools.buffer.first(place.span as usize);
-    shared
-        .medium
-        .read(place, buffer)
-        .map_err(|error| Error::io("read a snapshot from", &path, Some(frame.key), error))?;
+    read(buffer)?;
     let stored = frame.check(buffer, &path)?;
     let (raw, width) = (frame.raw as usize, frame.dtype.width());
     let bytes = tools.workshop.decode(frame.coding, stored, width, raw).map_err(|error| Error::Corrupt {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::lock::Lock;
+use super::lock::{Lock, gone};
 use super::manifest::{self, Contents, Manifest, sync_folder};
 use super::segments::{self, Segments, Shape};
 use super::{Medium, Place, Point, Record};
@@ -105,7 +105,7 @@ fn shape(settings: &FolderSettings) -> Shape {
         folder: settings.folder.clone(),
         layer: settings.layer.clone(),
         direct: settings.direct,
-        first: padded(settings.segment_bytes as usize) as u64,
+        first: padded(settings.segment_bytes.min(segments::LARGEST) as usize) as u64,
         budget: settings.budget,
     }
 }
@@ -127,14 +127,6 @@ fn remove_files(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// What is not there needs no removing.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 impl Medium for Folder {
@@ -174,18 +166,18 @@ impl Medium for Folder {
     fn close(&self, keep: bool) -> io::Result<()> {
         self.segments.close();
         if keep {
-            if let Some(manifest) = &self.manifest {
-                manifest.lock().unwrap_or_else(PoisonError::into_inner).verify()?;
-            }
-        } else {
-            remove_files(&self.path)?;
-            gone(self.lock.remove())?;
-            if self.made {
-                // Somebody else's files may be in it by now; then it stays.
-                let _not_empty = std::fs::remove_dir(&self.path);
-            }
+            let whole = self
+                .manifest
+                .as_ref()
+                .map_or(Ok(()), |manifest| manifest.lock().unwrap_or_else(PoisonError::into_inner).verify());
+            return self.lock.release(true).and(whole);
         }
-        self.lock.release()
+        let removed = remove_files(&self.path).and(self.lock.release(false));
+        if self.made {
+            // Somebody else's files may be in it by now; then it stays.
+            let _not_empty = std::fs::remove_dir(&self.path);
+        }
+        removed
     }
 
     fn resumable(&self) -> bool {

@@ -4,15 +4,17 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Error, Result};
 
 /// The lock of a folder: a locked file with the number of the process in it. The system frees it when the process ends,
-/// however it ends.
+/// however it ends. When it is let go, the file goes with it.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
+    leave: AtomicBool,
 }
 
 impl Lock {
@@ -45,18 +47,36 @@ impl Lock {
                 file.set_len(0)
                     .and_then(|()| file.write_all(text.as_bytes()))
                     .map_err(|error| failed("write", error))?;
-                return Ok(Self { file, path });
+                return Ok(Self { file, path, leave: AtomicBool::new(false) });
             }
         }
     }
 
-    /// Removes the file while it is still locked.
-    pub(super) fn remove(&self) -> std::io::Result<()> {
-        std::fs::remove_file(&self.path)
-    }
-
-    /// Frees the folder.
-    pub(super) fn release(&self) -> std::io::Result<()> {
+    /// Lets go of the folder now, and of the file too if `leave` is not set.
+    pub(super) fn release(&self, leave: bool) -> std::io::Result<()> {
+        if !leave {
+            gone(std::fs::remove_file(&self.path))?;
+        }
+        // From here on the file may be somebody else's.
+        self.leave.store(true, Ordering::Relaxed);
         self.file.unlock()
+    }
+}
+
+/// A folder that could not be opened after all.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if !self.leave.load(Ordering::Relaxed) {
+            // The error that led here is the one to tell.
+            let _stays = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What is not there needs no removing.
+pub(super) fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }

@@ -122,6 +122,8 @@ pub(super) struct Manifest {
     compact: u64,
     /// A failed append may have left something behind the good part.
     untidy: bool,
+    /// The folder may not know yet, durably, that this is the manifest.
+    unnamed: bool,
 }
 
 /// Where it lies.
@@ -135,10 +137,16 @@ impl Manifest {
         let file = layer.open(&path(folder), false)?;
         file.truncate(0)?;
         let contents = Contents { store, ..Contents::default() };
-        let mut manifest =
-            Self { folder: folder.to_path_buf(), layer, file, contents, compact: 0, untidy: false };
+        let mut manifest = Self {
+            folder: folder.to_path_buf(),
+            layer,
+            file,
+            contents,
+            compact: 0,
+            untidy: false,
+            unnamed: true,
+        };
         manifest.append(&Title { manifest_version: VERSION, store })?;
-        sync_folder(folder)?;
         Ok(manifest)
     }
 
@@ -146,7 +154,7 @@ impl Manifest {
     pub(super) fn resume(folder: &Path, layer: Arc<dyn FileLayer>, contents: Contents) -> io::Result<Self> {
         let file = layer.open(&path(folder), false)?;
         let compact = contents.length;
-        Ok(Self { folder: folder.to_path_buf(), layer, file, contents, compact, untidy: true })
+        Ok(Self { folder: folder.to_path_buf(), layer, file, contents, compact, untidy: true, unnamed: true })
     }
 
     /// Writes a point; when this returns, it is durable.
@@ -166,6 +174,10 @@ impl Manifest {
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
         if self.untidy {
             self.file.truncate(self.contents.length)?;
+        }
+        if self.unnamed {
+            sync_folder(&self.folder)?;
+            self.unnamed = false;
         }
         let line = format(line)?;
         self.untidy = true;
@@ -191,7 +203,7 @@ impl Manifest {
         write_all(&*file, &lines, 0)?;
         file.sync()?;
         std::fs::rename(&new, path(&self.folder))?;
-        sync_folder(&self.folder)?;
+        self.unnamed = true;
         self.file = file;
         self.contents.length = lines.len() as u64;
         self.compact = self.contents.length;

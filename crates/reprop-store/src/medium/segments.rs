@@ -10,7 +10,7 @@ use crate::buffer::ALIGNMENT;
 use crate::files::{FileLayer, LayerFile, read_all, write_all};
 
 /// Segments double in size up to this, so that a terabyte is a few hundred open files.
-const LARGEST: u64 = 4 << 30;
+pub(super) const LARGEST: u64 = 4 << 30;
 
 /// How segments are made.
 #[derive(Debug, Clone)]
@@ -55,6 +55,11 @@ impl Segments {
             let mut list = segments.lock();
             for place in used {
                 while list.len() <= place.segment as usize {
+                    let name = path(&segments.shape.folder, list.len());
+                    // Opening would make it.
+                    name.metadata().map_err(|error| {
+                        io::Error::new(error.kind(), format!("{}: {error}", name.display()))
+                    })?;
                     let file = segments.open(list.len())?;
                     let length = file.length()? / ALIGNMENT as u64 * ALIGNMENT as u64;
                     list.push(Segment { file, length, extents: Extents::new(length) });
