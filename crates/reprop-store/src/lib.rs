@@ -14,6 +14,7 @@ mod memory;
 mod payload;
 mod report;
 mod store;
+pub mod testing;
 mod ticket;
 
 pub use codec::Codec;

@@ -28,6 +28,7 @@ impl FileLayer for SystemFiles {
             return Ok(Box::new(SystemFile { file, alignment: ALIGNMENT }));
         }
         let file = options().open(path)?;
+        only_what_is_asked(&file)?;
         Ok(Box::new(SystemFile { file, alignment: 1 }))
     }
 }
@@ -53,6 +54,17 @@ fn open_direct(path: &Path) -> Option<File> {
 #[cfg(not(target_os = "linux"))]
 fn open_direct(_path: &Path) -> Option<File> {
     None
+}
+
+/// The system's own reading ahead would leave in the page cache what nobody lets go of: a frame's neighbours.
+#[cfg(target_os = "linux")]
+fn only_what_is_asked(file: &File) -> io::Result<()> {
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random).map_err(io::Error::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn only_what_is_asked(_file: &File) -> io::Result<()> {
+    Ok(())
 }
 
 #[derive(Debug)]
