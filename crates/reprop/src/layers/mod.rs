@@ -8,6 +8,7 @@ mod linear;
 mod mlp;
 mod norm;
 mod patches;
+mod ways;
 
 pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
