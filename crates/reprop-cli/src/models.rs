@@ -1,8 +1,9 @@
 //! `reprop models`: every network with its size.
 
+use burn::module::Module as _;
 use burn::tensor::Device;
 use reprop::{Pass, Strategy};
-use reprop_models::Model;
+use reprop_models::{CharRnnConfig, Model};
 use serde::Serialize;
 
 use crate::bytes::human;
@@ -35,6 +36,28 @@ impl Task for Sizes {
     }
 }
 
+/// Steps of a chain that its bytes are told for.
+const CHAIN_STEPS: u64 = 1000;
+/// Slots of the plan that they are compared with.
+const CHAIN_SLOTS: u64 = 10;
+
+/// Networks of the embedded text: a sample is a sequence of 1,000 symbols, stored against Revolve with 10 slots; GMAC are
+/// those of one symbol.
+fn chains() -> impl Iterator<Item = Row> {
+    let symbols = reprop_data::sotu().symbols.len();
+    CharRnnConfig::NAMES.into_iter().filter_map(move |name| {
+        let config = CharRnnConfig::by_name(name, symbols)?;
+        Some(Row {
+            name,
+            parameters: config.init(0, &Device::flex()).num_params(),
+            gmac: config.multiplications() as f64 / 1e9,
+            depth: config.depth,
+            stored_activation_bytes_per_sample: CHAIN_STEPS * config.tape_bytes(),
+            reversible_activation_bytes_per_sample: CHAIN_SLOTS * config.state_bytes() + config.tape_bytes(),
+        })
+    })
+}
+
 /// Prints the list.
 pub fn run(global: &Global, options: &ModelsOptions) -> Result<(), Failure> {
     let rows = Model::names()
@@ -50,6 +73,7 @@ pub fn run(global: &Global, options: &ModelsOptions) -> Result<(), Failure> {
                 reversible_activation_bytes_per_sample: reversible,
             })
         })
+        .chain(chains().map(Ok))
         .collect::<Result<Vec<_>, Failure>>()?;
     match global.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&rows)?),

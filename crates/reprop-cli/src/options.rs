@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reprop::{Arithmetic, Kernels, Precision, Strategy};
-use reprop_models::{Changes, Model};
+use reprop_models::{Changes, CharRnnConfig, Model};
 
 use crate::bytes::parse_bytes;
 use crate::failure::Failure;
@@ -95,7 +95,7 @@ impl ModelChanges {
 /// The network of that name, or an error that lists them all.
 pub fn named(name: &str) -> Result<Model, Failure> {
     Model::by_name(name).ok_or_else(|| {
-        let names = Model::names().collect::<Vec<_>>().join(", ");
+        let names = Model::names().chain(CharRnnConfig::NAMES).collect::<Vec<_>>().join(", ");
         Failure::usage(format!("there is no model called `{name}`")).hint(format!("choose one of {names}"))
     })
 }
@@ -148,21 +148,23 @@ pub struct TrainOptions {
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
     /// The data set.
-    #[arg(long, default_value = "digits", value_name = "NAME")]
+    #[arg(long, default_value = "digits", default_value_ifs = chain_default("sotu"), value_name = "NAME")]
     pub data: String,
-    /// How the backward pass gets its activations: stored, reprop, pareprop or auto.
-    #[arg(long, default_value = "pareprop", value_name = "NAME")]
+    /// How the backward pass gets its activations: stored, reprop, pareprop or auto; stored, revolve or async for chains.
+    #[arg(long, default_value = "pareprop", default_value_ifs = chain_default("async"), value_name = "NAME")]
     pub strategy: String,
     /// Bytes of activations that may live at once, such as 2GiB; for `auto`.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub budget: Option<u64>,
     #[command(flatten)]
     pub numbers: Numbers,
+    #[command(flatten)]
+    pub chain: ChainOptions,
     /// Samples a step.
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = positive)]
     pub batch: usize,
     /// Times through the data.
-    #[arg(long, default_value_t = 90, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    #[arg(long, default_value_t = 90, default_value_ifs = chain_default("10"), value_name = "N", conflicts_with = "steps", value_parser = positive)]
     pub epochs: usize,
     /// Steps in all, instead of epochs.
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -176,9 +178,35 @@ pub struct TrainOptions {
     /// Go on with the run in this folder, with the settings it was begun with.
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
+    /// Write a trace of forward, recover, grads and I/O for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// Options of `train` for chains: lstm-char and gru-char.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Chains (lstm-char, gru-char)")]
+pub struct ChainOptions {
+    /// The file to read, for `--data text`.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Symbols that a pass goes back through.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = positive)]
+    pub sequence: usize,
+    /// Snapshots of the state that may be in memory, for revolve and async.
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
+    pub slots: usize,
+    /// Folder for the snapshots of async; by default in the run's folder.
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// A durable point every so many intervals: a run that is killed goes on inside its pass.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub durable: Option<usize>,
+}
+
+/// What a default is for chains.
+fn chain_default(value: &'static str) -> [(&'static str, &'static str, Option<&'static str>); 2] {
+    CharRnnConfig::NAMES.map(|name| ("model", name, Some(value)))
 }
 
 /// Options of `bench`.

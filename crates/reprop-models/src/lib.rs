@@ -1,7 +1,9 @@
 //! Reversible networks in their published sizes: one file a network, one constructor a size.
 
 mod catalogue;
+mod char_rnn;
 mod rev_vit;
 
 pub use catalogue::{Changes, ImageShape, Model};
+pub use char_rnn::{CellKind, CharRnn, CharRnnConfig, CharStep, RecurrentCell, Sequences, TextTooShort};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

@@ -8,6 +8,7 @@
 mod arithmetic;
 mod autodiff;
 mod block;
+pub mod chain;
 mod couple;
 mod engine;
 mod error;

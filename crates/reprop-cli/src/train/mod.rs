@@ -1,5 +1,8 @@
 //! `reprop train`.
 
+mod chain;
+mod chain_report;
+mod chain_settings;
 mod metrics;
 mod recipe;
 mod record;
@@ -24,6 +27,9 @@ use settings::Settings;
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
+    if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
+        return chain.run();
+    }
     let (settings, folder) = if let Some(folder) = &options.resume {
         (Settings::load(folder)?, folder.clone())
     } else {

@@ -1,0 +1,7 @@
+//! The laws of chains: equal bits under every plan, at the cost the plan says, and errors that tell.
+
+mod asynchronous;
+mod common;
+mod errors;
+mod modules;
+mod schedules;
