@@ -11,6 +11,7 @@ mod mlp;
 mod norm;
 mod patches;
 mod pool_classifier;
+mod ways;
 
 pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
