@@ -6,12 +6,15 @@
 //! ```
 //! Saved: the input and each norm's normalised output; what the next convolution saw is one pass away from it.
 
+mod fused;
+
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 
-use crate::{Context, Footprint, Gradients, Residual};
+use crate::layers::ways::{BurnWay, Rates};
+use crate::{Context, Footprint, Gradients};
 
 use super::super::Initial;
 use super::unit::{UnitSaved, bytes, run_row};
@@ -100,18 +103,9 @@ impl ConvBranch {
             let below = units.last().zip(layers.clone().next());
             let input = || below.map_or_else(|| x.clone(), |(saved, below)| relu(below.output(saved)));
             let dims = below.map_or_else(|| x.dims(), |(saved, _)| saved.dims());
-            dy = layer.vjp(input, dims, saved, dz, context, gradients);
+            dy = layer.input_vjp(input, dims, saved, dz, context, gradients);
         }
         dy
-    }
-
-    /// On Burn's operations.
-    pub(super) fn burn_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
-        let shapes = self.shapes(dims);
-        let units = self.layers.iter().zip(&shapes);
-        let saved = bytes(dims) + units.map(|(layer, &dims)| layer.saved_bytes(dims, context)).sum::<u64>();
-        let widest = shapes.iter().map(|&shape| bytes(shape)).max().unwrap_or(0);
-        Footprint { saved, forward: 2 * widest, vjp: 4 * widest }
     }
 
     /// Shapes of what each layer sees, and of the output.
@@ -124,15 +118,20 @@ impl ConvBranch {
     }
 }
 
-impl Residual<4> for ConvBranch {
-    type Saved = BranchSaved;
+/// Convolution by convolution; where the whole branch runs on a kernel of its own is written beside.
+impl BurnWay<4> for ConvBranch {
+    type BurnSaved = BranchSaved;
 
-    fn forward_saving(&self, x: Tensor<4>, context: &Context<'_>) -> (Tensor<4>, BranchSaved) {
+    fn rates(&self) -> Rates {
+        Rates::NONE
+    }
+
+    fn burn_forward(&self, x: Tensor<4>, context: &Context<'_>) -> (Tensor<4>, BranchSaved) {
         let (y, units) = run_row(&self.layers, x.clone(), context);
         (y, BranchSaved { x, units })
     }
 
-    fn vjp(
+    fn burn_vjp(
         &self,
         saved: BranchSaved,
         dy: Tensor<4>,
@@ -142,7 +141,11 @@ impl Residual<4> for ConvBranch {
         self.row_vjp(saved, dy, None, context, gradients)
     }
 
-    fn footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Option<Footprint> {
-        Some(self.burn_footprint(dims, context))
+    fn burn_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
+        let shapes = self.shapes(dims);
+        let units = self.layers.iter().zip(&shapes);
+        let saved = bytes(dims) + units.map(|(layer, &dims)| layer.saved_bytes(dims, context)).sum::<u64>();
+        let widest = shapes.iter().map(|&shape| bytes(shape)).max().unwrap_or(0);
+        Footprint { saved, forward: 2 * widest, vjp: 4 * widest }
     }
 }

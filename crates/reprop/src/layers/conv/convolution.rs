@@ -4,13 +4,16 @@
 //! input with the output's gradient. Where a batch norm follows, the bias is not even added: see
 //! [`ConvNorm`](super::ConvNorm).
 
+mod fused;
+
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv2d_weight_backward};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 
-use crate::{Gradients, Precision};
+use crate::kernels::Use;
+use crate::{Context, Gradients, Precision};
 
 use super::super::Initial;
 use super::super::linear::value;
@@ -83,46 +86,48 @@ impl Convolution {
     }
 
     /// The convolution without its bias.
-    pub(super) fn forward(&self, x: Tensor<4>, precision: Precision) -> Tensor<4> {
+    pub(super) fn forward(&self, x: Tensor<4>, context: &Context<'_>) -> Tensor<4> {
+        if let Some(parts) = self.parts(x.dims(), Use::Forward, context) {
+            return parts.forward(x);
+        }
+        let precision = context.precision();
         let y = conv2d(channels_first(precision.cast(x)), self.filters(precision), None, self.options());
         Precision::F32.cast(channels_last(y))
     }
 
-    /// The gradient of the filters.
-    pub(super) fn weight_vjp(
+    /// The gradient of the filters, and that of an input of shape `dims` if it is wanted.
+    pub(super) fn vjp(
         &self,
         x: impl FnOnce() -> Tensor<4>,
-        dy: &Tensor<4>,
-        precision: Precision,
+        dims: [usize; 4],
+        dy: Tensor<4>,
+        wanted: bool,
+        context: &Context<'_>,
         gradients: &mut Gradients,
-    ) {
+    ) -> Option<Tensor<4>> {
+        if let Some(parts) = self.parts(dims, Use::Vjp, context) {
+            return parts.vjp(x(), dy, wanted, gradients);
+        }
+        let precision = context.precision();
+        let dy = channels_first(precision.cast(dy));
         gradients.add(&self.weight, || {
             let x = channels_first(precision.cast(x()));
-            let dy = channels_first(precision.cast(dy.clone()));
-            conv2d_weight_backward(x, self.filters(precision), dy, self.options()).permute([2, 3, 1, 0])
+            conv2d_weight_backward(x, self.filters(precision), dy.clone(), self.options())
+                .permute([2, 3, 1, 0])
         });
+        wanted.then(|| {
+            let dx = conv_transpose2d(dy, self.filters(precision), None, self.transposed(dims));
+            Precision::F32.cast(channels_last(dx))
+        })
     }
 
-    /// The gradient of an input of `height` times `width` pixels.
-    pub(super) fn input_vjp(
-        &self,
-        [_, height, width, _]: [usize; 4],
-        dy: Tensor<4>,
-        precision: Precision,
-    ) -> Tensor<4> {
-        let [_, rows, columns, _] = dy.dims();
+    fn transposed(&self, dims: [usize; 4]) -> ConvTransposeOptions<2> {
         let (kernel, padding) = (self.kernel(), self.kernel() / 2);
+        let [_, rows, columns, _] = self.output(dims);
         // Pixels at the end that no filter of a strided convolution reached.
         let rest = |input: usize, output: usize| input + 2 * padding - kernel - (output - 1) * self.stride;
-        let options = ConvTransposeOptions::new(
-            [self.stride; 2],
-            [padding; 2],
-            [rest(height, rows), rest(width, columns)],
-            [1; 2],
-            1,
-        );
-        let dy = channels_first(precision.cast(dy));
-        Precision::F32.cast(channels_last(conv_transpose2d(dy, self.filters(precision), None, options)))
+        let rest = [rest(dims[1], rows), rest(dims[2], columns)];
+        ConvTransposeOptions::new([self.stride; 2], [padding; 2], rest, [1; 2], 1)
     }
 }
 

@@ -11,6 +11,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+use crate::layers::ways::BurnWay;
 use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition};
 
 use super::super::Initial;
@@ -110,10 +111,10 @@ impl Transition<4> for Downsample {
     ) -> Streams<4> {
         let DownsampleSaved { x1, branch, shortcut, carry } = saved.into::<DownsampleSaved>();
         let (dims, x2) = (x1.dims(), branch.input());
-        let dx1 = self.shortcut.vjp(|| x1, dims, shortcut, dy2.clone(), context, gradients);
+        let dx1 = self.shortcut.input_vjp(|| x1, dims, shortcut, dy2.clone(), context, gradients);
         let dx2 = match (&self.carry, carry) {
             (Some(layer), Some(saved)) => {
-                let carried = layer.vjp(|| x2, dims, saved, dy1, context, gradients);
+                let carried = layer.input_vjp(|| x2, dims, saved, dy1, context, gradients);
                 carried + self.branch.row_vjp(branch, dy2, None, context, gradients)
             }
             _ => self.branch.row_vjp(branch, dy2, Some(dy1), context, gradients),

@@ -144,7 +144,8 @@ impl Stem<4> for ConvStem {
             None => dy,
         };
         let dz = self.layer.relu_vjp(&unit, dy);
-        self.layer.weights_vjp(|| images, unit, dz, context, gradients);
+        let dims = images.dims();
+        self.layer.vjp(|| images, dims, unit, dz, false, context, gradients);
     }
 
     fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {

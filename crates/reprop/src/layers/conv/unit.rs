@@ -46,7 +46,7 @@ impl ConvNorm {
 
     /// What the output and the derivative are computed from.
     pub(super) fn run(&self, x: Tensor<4>, context: &Context<'_>) -> UnitSaved {
-        let c = self.conv.forward(x, context.precision());
+        let c = self.conv.forward(x, context);
         UnitSaved(self.norm.normalise(c, &self.conv.bias, context.is_training()))
     }
 
@@ -61,13 +61,23 @@ impl ConvNorm {
         dy.mask_fill(silent, 0.0)
     }
 
-    /// From the gradient of the output, before its `ReLU`, that of the convolution's.
-    fn norm_vjp(&self, UnitSaved(saved): UnitSaved, dz: Tensor<4>, gradients: &mut Gradients) -> Tensor<4> {
-        self.norm.vjp(saved, dz, &self.conv.bias, gradients)
+    /// From the gradient of the output, before its `ReLU`, that of an input of shape `dims`, if it is wanted.
+    pub(super) fn vjp(
+        &self,
+        x: impl FnOnce() -> Tensor<4>,
+        dims: [usize; 4],
+        UnitSaved(saved): UnitSaved,
+        dz: Tensor<4>,
+        wanted: bool,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Option<Tensor<4>> {
+        let dc = self.norm.vjp(saved, dz, &self.conv.bias, gradients);
+        self.conv.vjp(x, dims, dc, wanted, context, gradients)
     }
 
-    /// The gradient of an input of shape `dims` from that of the output, before its `ReLU`.
-    pub(super) fn vjp(
+    /// The same where the gradient of the input is always wanted.
+    pub(super) fn input_vjp(
         &self,
         x: impl FnOnce() -> Tensor<4>,
         dims: [usize; 4],
@@ -76,22 +86,8 @@ impl ConvNorm {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<4> {
-        let dc = self.norm_vjp(saved, dz, gradients);
-        self.conv.weight_vjp(x, &dc, context.precision(), gradients);
-        self.conv.input_vjp(dims, dc, context.precision())
-    }
-
-    /// The same where nothing before the input needs a gradient.
-    pub(super) fn weights_vjp(
-        &self,
-        x: impl FnOnce() -> Tensor<4>,
-        saved: UnitSaved,
-        dz: Tensor<4>,
-        context: &Context<'_>,
-        gradients: &mut Gradients,
-    ) {
-        let dc = self.norm_vjp(saved, dz, gradients);
-        self.conv.weight_vjp(x, &dc, context.precision(), gradients);
+        let dx = self.vjp(x, dims, saved, dz, true, context, gradients);
+        dx.expect("the gradient of the input is wanted")
     }
 
     /// Bytes of what [`Self::run`] gives for an input of shape `dims`.
