@@ -20,15 +20,23 @@
 //! 1998, [doi:10.24432/C50P49](https://doi.org/10.24432/C50P49), licence
 //! [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
 
+mod ahead;
+mod augment;
 mod batches;
+mod cifar10;
 mod digits;
 mod error;
 mod images;
+mod mix;
 mod random;
 mod shift;
 
+pub use ahead::Ahead;
+pub use augment::Augmentation;
 pub use batches::{Batches, order};
+pub use cifar10::{cifar10, import_cifar10};
 pub use digits::digits;
 pub use error::{Error, Result};
 pub use images::{Images, Split};
+pub use mix::{Mixed, Mixture, mix};
 pub use shift::shift;
