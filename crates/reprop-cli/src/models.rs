@@ -2,7 +2,7 @@
 
 use burn::module::Module as _;
 use burn::tensor::Device;
-use reprop::{Pass, Strategy};
+use reprop::{Pass, Strategy, parameter_count};
 use reprop_models::{CharRnnConfig, Model};
 use serde::Serialize;
 
@@ -32,7 +32,12 @@ impl Task for Sizes {
             let prediction = network.predicted(1, &Pass::training(0), strategy)?;
             Ok(prediction.map_or(0, |prediction| prediction.activation_peak))
         };
-        Ok((network.num_params(), network.pieces().len(), bytes(Strategy::Stored)?, bytes(Strategy::Reprop)?))
+        Ok((
+            parameter_count(&network),
+            network.pieces().len(),
+            bytes(Strategy::Stored)?,
+            bytes(Strategy::Reprop)?,
+        ))
     }
 }
 

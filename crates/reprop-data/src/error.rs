@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a set could not be cut into batches.
+/// Why a set could not be read, or not be cut into batches.
 ///
 /// ```
 /// use reprop_data::{Batches, Error};
@@ -49,6 +49,64 @@ pub enum Error {
         /// What the system says.
         reason: String,
     },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {reason}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// A source that lacks a file of the set.
+    #[error("{} holds no {name}", source_path.display())]
+    MissingFile {
+        /// The file.
+        name: String,
+        /// Where it was looked for.
+        source_path: PathBuf,
+    },
+    /// A file of another length.
+    #[error("{} is truncated or of another kind: expected {expected} {unit}, found {found}", path.display())]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// What is counted.
+        unit: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A file whose contents make no sense.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A label that is no class.
+    #[error("{}: the label of sample {sample} is {label}, but there are {classes} classes", path.display())]
+    NotAClass {
+        /// The file.
+        path: PathBuf,
+        /// The sample, from 0.
+        sample: usize,
+        /// Its label.
+        label: usize,
+        /// The number of classes.
+        classes: usize,
+    },
+    /// A file that is not the published one.
+    #[error("{} is damaged: its MD5 is {found}, the published file's {expected}", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// The published file's.
+        expected: &'static str,
+        /// This file's.
+        found: String,
+    },
     /// A position that the epoch does not have.
     #[error("batch {position} was asked for, but the epoch ends after {batches}")]
     PastTheEnd {
@@ -59,5 +117,5 @@ pub enum Error {
     },
 }
 
-/// The result of cutting a set into batches.
+/// The result of reading a set, or of cutting it into batches.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

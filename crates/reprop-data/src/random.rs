@@ -9,6 +9,10 @@ pub(crate) enum Use {
     Order,
     /// The shift of an image.
     Shift,
+    /// Crops, flips and erasing of an image.
+    Augmentation,
+    /// The weight of a mixture of images.
+    Mixture,
 }
 
 /// A source of words that depend on nothing but their number and this key.
@@ -24,6 +28,11 @@ impl Key {
     /// Word `index`.
     pub(crate) fn word(self, index: u64) -> u64 {
         mix(self.0.wrapping_add(index.wrapping_mul(GOLDEN)))
+    }
+
+    /// A number in `[0, 1)` from word `index`.
+    pub(crate) fn unit(self, index: u64) -> f64 {
+        (self.word(index) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A number below `bound` from word `index`: the high half of a product (Lemire, *Fast random integer generation

@@ -2,8 +2,10 @@
 
 mod catalogue;
 mod char_rnn;
+mod rev_resnet;
 mod rev_vit;
 
 pub use catalogue::{Changes, ImageShape, Model};
 pub use char_rnn::{CellKind, CharRnn, CharRnnConfig, CharStep, RecurrentCell, Sequences, TextTooShort};
+pub use rev_resnet::{RevResNet, RevResNetConfig, Stage};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

@@ -9,7 +9,7 @@ use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::sweep::sweep;
-use crate::workspace::Workspace;
+use crate::workspace::{Buffer, Workspace};
 
 /// `U = G g Gᵀ`: 36 matrices inputs x outputs, packed for the forward, and their transposes for the input's gradient.
 #[derive(Clone, Debug)]
@@ -35,27 +35,44 @@ impl WinogradWeight {
         transformed
     }
 
+    /// Transforms a weight for one use alone: a forward, or with `transposed` a derivative. `pack` gives memory to each
+    /// matrix.
+    ///
+    /// # Panics
+    /// If the length does not fit.
+    pub fn half(
+        weight: &[f32],
+        (inputs, outputs): (usize, usize),
+        transposed: bool,
+        pack: impl Fn(Mat) -> PackedMatrix + Sync,
+        ws: &Workspace,
+    ) -> Self {
+        let size = inputs * outputs;
+        let u = transformed(weight, inputs, outputs, ws);
+        let used = (0..36).into_par_iter().with_max_len(1).map(|point| {
+            let u = Mat::new(&u[point * size..(point + 1) * size], inputs, outputs);
+            pack(if transposed { u.t() } else { u })
+        });
+        let used = used.collect();
+        let (k, n) = if transposed { (inputs, outputs) } else { (outputs, inputs) };
+        let unused = vec![PackedMatrix::shape_only(ws.isa(), k, n); 36];
+        let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
+        Self { inputs, outputs, forward, backward }
+    }
+
+    /// The matrices, with their memory: first the forward's, then the derivative's.
+    pub fn into_packed(self) -> impl Iterator<Item = PackedMatrix> {
+        self.forward.into_iter().chain(self.backward)
+    }
+
     /// Transforms a new version of the weight into the same memory.
     ///
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
         let (inputs, outputs) = (self.inputs, self.outputs);
-        assert_eq!(weight.len(), 9 * inputs * outputs, "the weight must be 3 x 3 x {inputs} x {outputs}");
         let size = inputs * outputs;
-        let mut u = ws.take(36 * size);
-        {
-            let u = Shared::new(&mut u);
-            for_each(inputs, |input| {
-                // SAFETY: each task has its own input channel: one row of each of the 36 matrices.
-                let rows: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
-                    let at = point * size + input * outputs;
-                    u.slice(at..at + outputs)
-                });
-                let taps = std::array::from_fn(|tap| &weight[tap * size + input * outputs..][..outputs]);
-                transform_filters(ws.isa(), taps, rows);
-            });
-        }
+        let u = transformed(weight, inputs, outputs, ws);
         let packs = self.forward.par_iter_mut().zip(&mut self.backward).enumerate().with_max_len(1);
         packs.for_each(|(point, (forward, backward))| {
             let u = Mat::new(&u[point * size..(point + 1) * size], inputs, outputs);
@@ -73,6 +90,26 @@ impl WinogradWeight {
     pub fn outputs(&self) -> usize {
         self.outputs
     }
+}
+
+/// `U` of each filter: 36 matrices inputs x outputs.
+fn transformed(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
+    assert_eq!(weight.len(), 9 * inputs * outputs, "the weight must be 3 x 3 x {inputs} x {outputs}");
+    let size = inputs * outputs;
+    let mut u = ws.take(36 * size);
+    {
+        let u = Shared::new(&mut u);
+        for_each(inputs, |input| {
+            // SAFETY: each task has its own input channel: one row of each of the 36 matrices.
+            let rows: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
+                let at = point * size + input * outputs;
+                u.slice(at..at + outputs)
+            });
+            let taps = std::array::from_fn(|tap| &weight[tap * size + input * outputs..][..outputs]);
+            transform_filters(ws.isa(), taps, rows);
+        });
+    }
+    u
 }
 
 /// `dg = Gᵀ dU G` of the sum of `dU` over groups, each 36 matrices inputs x outputs laid out as `layout` says, in order.

@@ -25,6 +25,11 @@ impl PackedMatrix {
         Self { isa, k, n, data: Vec::new() }
     }
 
+    /// Whether it is a shape without memory.
+    pub fn is_shape_only(&self) -> bool {
+        self.data.is_empty()
+    }
+
     /// Packs another matrix of the same shape into the same memory.
     ///
     /// # Panics

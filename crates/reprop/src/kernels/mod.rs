@@ -4,6 +4,7 @@
 //! [`Packed`] and its memory from the pass's [`Workspace`].
 
 mod choice;
+mod filters;
 mod floats;
 mod grads;
 mod output;
@@ -13,6 +14,7 @@ mod workspace;
 pub use choice::{Kernels, UnknownKernels};
 pub use workspace::Workspace;
 
+pub(crate) use filters::Filters;
 pub(crate) use floats::{Floats, modify, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};

@@ -31,8 +31,10 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    pub fn new(param: &Param<Tensor<2>>, usage: Use, home: &Workspace) -> Self {
-        let [inputs, outputs] = param.dims();
+    /// A weight whose last axis are the outputs, and whose others are the inputs.
+    pub fn new<const D: usize>(param: &Param<Tensor<D>>, usage: Use, home: &Workspace) -> Self {
+        let dims = param.dims();
+        let (inputs, outputs) = (dims[..D - 1].iter().product(), dims[D - 1]);
         let values = Floats::param(param);
         let matrix = Mat::new(&values, inputs, outputs);
         let isa = home.kernels().isa();

@@ -1,0 +1,109 @@
+//! Mixtures of two samples: mixup (Zhang et al., 2018) and cutmix (Yun et al., 2019).
+
+use crate::random::{Key, Use};
+
+/// How the samples of a batch are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mixture {
+    /// Every pixel is a mean of two, with one weight.
+    Mixup,
+    /// A rectangle of one image comes from another.
+    Cutmix,
+}
+
+/// A batch whose samples were mixed: each sample belongs to its own label by `weight`, and to that of its partner by the
+/// rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    /// The other sample of each.
+    pub partners: Vec<usize>,
+    /// How much each sample is still itself.
+    pub weight: f32,
+}
+
+/// Mixes the images in `pixels`, `[count, channels, side, side]`, each with the one in the mirrored place, by a weight that
+/// depends on `seed` and `step` alone and is as likely to be near 0 as near 1.
+///
+/// ```
+/// use reprop_data::{Mixture, mix};
+///
+/// let mut pixels = vec![0.0, 1.0];
+/// let mixed = mix(Mixture::Mixup, &mut pixels, 2, 1, 42, 0);
+/// assert_eq!(mixed.partners, [1, 0]);
+/// assert_eq!(pixels, [1.0 - mixed.weight, mixed.weight]);
+/// ```
+///
+/// # Panics
+///
+/// Panics if `pixels` are not whole images.
+pub fn mix(mixture: Mixture, pixels: &mut [f32], count: usize, side: usize, seed: u64, step: u64) -> Mixed {
+    let key = Key::new(Use::Mixture, &[seed, step]);
+    let length = pixels.len() / count.max(1);
+    assert!(pixels.len() == count * length && length.is_multiple_of(side * side), "pixels are whole images");
+    let drawn = key.unit(0);
+    let partners: Vec<usize> = (0..count).rev().collect();
+    let before = pixels.to_vec();
+    let (rectangle, weight) = match mixture {
+        Mixture::Mixup => ((0, 0, 0, 0), drawn as f32),
+        Mixture::Cutmix => rectangle(side, drawn, key),
+    };
+    for (image, &partner) in pixels.chunks_mut(length.max(1)).zip(&partners) {
+        let other = &before[partner * length..(partner + 1) * length];
+        match mixture {
+            Mixture::Mixup => {
+                image.iter_mut().zip(other).for_each(|(a, b)| *a = weight * *a + (1.0 - weight) * b);
+            }
+            Mixture::Cutmix => paste(image, other, side, rectangle),
+        }
+    }
+    Mixed { partners, weight }
+}
+
+/// Rows and columns to paste, as starts and ends, for a part of about `1 - kept` of the image, and what is really kept.
+fn rectangle(side: usize, kept: f64, key: Key) -> ((usize, usize, usize, usize), f32) {
+    let length = ((1.0 - kept).sqrt() * side as f64).round() as usize;
+    let span = |middle: usize| (middle.saturating_sub(length / 2), (middle + length.div_ceil(2)).min(side));
+    let ((top, bottom), (left, right)) = (span(key.below(side, 1)), span(key.below(side, 2)));
+    let pasted = (bottom - top) * (right - left);
+    ((top, bottom, left, right), 1.0 - pasted as f32 / (side * side) as f32)
+}
+
+fn paste(
+    image: &mut [f32],
+    other: &[f32],
+    side: usize,
+    (top, bottom, left, right): (usize, usize, usize, usize),
+) {
+    for (plane, other) in image.chunks_mut(side * side).zip(other.chunks(side * side)) {
+        for row in top..bottom {
+            plane[row * side + left..row * side + right]
+                .copy_from_slice(&other[row * side + left..row * side + right]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pasted_is_what_the_weight_says() {
+        for step in 0..200 {
+            let mut pixels: Vec<f32> = (0..3).flat_map(|image| vec![image as f32; 2 * 8 * 8]).collect();
+            let mixed = mix(Mixture::Cutmix, &mut pixels, 3, 8, 7, step);
+            for (image, pixels) in pixels.chunks(128).enumerate() {
+                let own = pixels.iter().filter(|&&pixel| pixel == image as f32).count();
+                let expected = if mixed.partners[image] == image { 128.0 } else { 128.0 * mixed.weight };
+                assert_eq!(own as f32, expected, "step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn mixtures_depend_on_seed_and_step() {
+        let weight = |seed, step| mix(Mixture::Mixup, &mut [0.0, 1.0], 2, 1, seed, step).weight.to_bits();
+        assert_eq!(weight(1, 2), weight(1, 2));
+        assert_ne!(weight(1, 2), weight(1, 3));
+        assert_ne!(weight(1, 2), weight(2, 2));
+    }
+}

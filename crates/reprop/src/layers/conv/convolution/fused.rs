@@ -1,0 +1,93 @@
+//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1, direct elsewhere.
+
+use burn::tensor::Tensor;
+use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
+
+use super::Convolution;
+use crate::kernels::{Filters, Floats, Grad, Packed, Use, tensor};
+use crate::{Context, Gradients, Workspace};
+
+/// The convolution as a kernel takes it.
+pub(super) struct Parts<'p> {
+    layer: &'p Convolution,
+    images: Images,
+    weight: Weight,
+    dims: [usize; 4],
+    workspace: &'p Workspace,
+}
+
+enum Weight {
+    Winograd(Filters),
+    Direct(Packed),
+}
+
+impl Convolution {
+    /// What the kernel needs for an input of shape `dims`, if this layer runs on it.
+    pub(super) fn parts<'p>(
+        &'p self,
+        dims: [usize; 4],
+        usage: Use,
+        context: &Context<'p>,
+    ) -> Option<Parts<'p>> {
+        if !context.fuses(&self.bias.val().inner().device()) {
+            return None;
+        }
+        let workspace = context.fused();
+        let weight = if self.is_winograd() {
+            Weight::Winograd(Filters::new(&self.weight, usage, workspace))
+        } else {
+            Weight::Direct(Packed::new(&self.weight, usage, workspace))
+        };
+        let [batch, height, width, _] = dims;
+        Some(Parts { layer: self, images: Images { batch, height, width }, weight, dims, workspace })
+    }
+
+    /// Whether it is of the kind that Winograd's transforms are for.
+    pub(crate) fn is_winograd(&self) -> bool {
+        self.kernel() == 3 && self.stride == 1
+    }
+}
+
+impl Parts<'_> {
+    fn direct<'w>(&self, weight: &'w Packed) -> Conv2d<'w> {
+        let (kernel, stride) = (self.layer.kernel(), self.layer.stride);
+        let slide = Slide { kernel, stride, padding: kernel / 2 };
+        Conv2d { images: self.images, slide, inputs: self.dims[3], weight }
+    }
+
+    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let dims = self.layer.output(self.dims);
+        let mut y = vec![0.0; dims.iter().product()];
+        let (x, ws) = (Floats::of(x), self.workspace.kernels());
+        match &self.weight {
+            Weight::Winograd(weight) => Conv3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
+            Weight::Direct(weight) => self.direct(weight).forward(&x, &mut y, ws),
+        }
+        tensor(y, dims)
+    }
+
+    pub fn vjp(
+        &self,
+        x: Tensor<4>,
+        dy: Tensor<4>,
+        wanted: bool,
+        gradients: &mut Gradients,
+    ) -> Option<Tensor<4>> {
+        let mut dw = Grad::of(&self.layer.weight);
+        let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
+        let dx = match &self.weight {
+            Weight::Winograd(weight) => {
+                let mut dx = vec![0.0; x.len()];
+                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, &mut dx, &mut dw, ws);
+                wanted.then_some(dx)
+            }
+            Weight::Direct(weight) => {
+                let mut dx = wanted.then(|| vec![0.0; x.len()]);
+                self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
+                dx
+            }
+        };
+        dw.add_to(gradients);
+        dx.map(|dx| tensor(dx, self.dims))
+    }
+}
