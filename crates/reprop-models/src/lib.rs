@@ -1,7 +1,10 @@
 //! Reversible networks in their published sizes: one file a network, one constructor a size.
 
 mod catalogue;
+mod checks;
+mod rev_swin;
 mod rev_vit;
 
 pub use catalogue::{Changes, ImageShape, Model};
+pub use rev_swin::{RevSwin, RevSwinBlock, RevSwinConfig, RevSwinStage};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

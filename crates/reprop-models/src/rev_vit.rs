@@ -12,6 +12,8 @@ use reprop::layers::{
 };
 use reprop::{Couple, Network, Piece};
 
+use crate::checks::{positive, rates};
+
 /// Settings of a [`RevVit`], with a constructor for each published size.
 ///
 /// ```
@@ -130,7 +132,7 @@ impl RevVitConfig {
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
         let Self { image, patch, width, depth, heads, hidden, channels, classes, .. } = *self;
-        for (name, value) in [
+        positive(&[
             ("image", image),
             ("patch", patch),
             ("width", width),
@@ -139,27 +141,18 @@ impl RevVitConfig {
             ("hidden width", hidden),
             ("channels", channels),
             ("classes", classes),
-        ] {
-            if value == 0 {
-                return Err(format!("the {name} must be at least 1, found 0"));
-            }
-        }
+        ])?;
         if !image.is_multiple_of(patch) {
             return Err(format!("patches of {patch} pixels do not divide an image of {image}"));
         }
         if !width.is_multiple_of(heads) {
             return Err(format!("{heads} heads do not divide a width of {width}"));
         }
-        for (name, rate) in [
+        rates(&[
             ("dropout", self.dropout),
             ("drop-path", self.drop_path),
             ("label smoothing", self.label_smoothing),
-        ] {
-            if !(0.0..1.0).contains(&rate) {
-                return Err(format!("the {name} must be in [0, 1), found {rate}"));
-            }
-        }
-        Ok(())
+        ])
     }
 
     fn patches(&self) -> PatchesConfig {

@@ -3,17 +3,22 @@
 
 mod attention;
 mod classifier;
+mod heads;
 mod initial;
 mod linear;
+mod merge;
 mod mlp;
 mod norm;
 mod patches;
+mod window;
 
 pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
 pub use initial::Initial;
+pub use merge::{Merge, MergeConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
+pub use window::{WindowAttention, WindowAttentionConfig};
 
 /// Sites of the masks inside a sub-block.
 mod site {
