@@ -2,9 +2,11 @@
 
 mod catalogue;
 mod checks;
+mod rev_roberta;
 mod rev_swin;
 mod rev_vit;
 
 pub use catalogue::{Changes, ImageShape, Model};
+pub use rev_roberta::{RevRoberta, RevRobertaConfig};
 pub use rev_swin::{RevSwin, RevSwinBlock, RevSwinConfig, RevSwinStage};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

@@ -107,16 +107,8 @@ impl RevVitConfig {
         let blocks = (0..self.depth)
             .map(|index| {
                 let drop_path = self.drop_path * index as f64 / self.depth.saturating_sub(1).max(1) as f64;
-                RevVitBlock {
-                    attention: AttentionConfig::new(self.width, self.heads)
-                        .with_dropout(self.dropout)
-                        .with_drop_path(drop_path)
-                        .init(&mut initial),
-                    mlp: MlpConfig::new(self.width, self.hidden)
-                        .with_dropout(self.dropout)
-                        .with_drop_path(drop_path)
-                        .init(&mut initial),
-                }
+                let sizes = [self.width, self.heads, self.hidden];
+                RevVitBlock::new(sizes, self.dropout, drop_path, &mut initial)
             })
             .collect();
         let head = ClassifierConfig::new(self.width, self.classes)
@@ -192,6 +184,24 @@ pub struct RevVitBlock {
     pub attention: Attention,
     /// G.
     pub mlp: Mlp,
+}
+
+impl RevVitBlock {
+    /// A block with initial parameters: of a width, with a number of heads and a hidden width.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the heads do not divide the width.
+    pub fn new(
+        [width, heads, hidden]: [usize; 3],
+        dropout: f64,
+        drop_path: f64,
+        initial: &mut Initial,
+    ) -> Self {
+        let attention = AttentionConfig::new(width, heads).with_dropout(dropout).with_drop_path(drop_path);
+        let mlp = MlpConfig::new(width, hidden).with_dropout(dropout).with_drop_path(drop_path);
+        Self { attention: attention.init(initial), mlp: mlp.init(initial) }
+    }
 }
 
 impl Couple<3> for RevVitBlock {

@@ -5,5 +5,6 @@
 //! can cancel.
 
 mod common;
+mod rev_roberta;
 mod rev_swin;
 mod rev_vit;

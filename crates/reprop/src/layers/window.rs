@@ -5,6 +5,7 @@
 //! by window, attended to with a window for a sample, and put back. With a shift the image is rolled by it first; tokens
 //! that were no neighbours before are hidden from each other.
 
+mod fused;
 mod plan;
 
 use burn::config::Config;
@@ -13,11 +14,12 @@ use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{IndexingUpdateOp, Tensor};
 
 use self::plan::Windows;
+use super::Initial;
 use super::heads::{attend, attend_vjp, join, split};
 use super::linear::{linear, linear_vjp, value};
 use super::norm::{affine, norm_vjp, normalise};
-use super::{Initial, site};
-use crate::{Context, Footprint, Gradients, Precision, Residual};
+use super::ways::{BurnWay, Rates};
+use crate::{Context, Footprint, Gradients, Precision};
 
 /// Settings of a [`WindowAttention`].
 #[derive(Config, Debug)]
@@ -124,6 +126,23 @@ impl WindowAttention {
         [0, 1, 2].map(|part| split(qkv.clone().narrow(1, part * self.width, self.width), samples, self.heads))
     }
 
+    /// The sum of the scores' gradients over samples, and over pairs of tokens of the same relative position.
+    fn bias_gradient(&self, dscores: Tensor<4>) -> Tensor<2> {
+        let device = dscores.device();
+        let [_, heads, tokens, _] = dscores.dims();
+        let pairs = dscores.sum_dim(0).reshape([heads, tokens * tokens]).transpose();
+        let zeros = Tensor::zeros(self.bias.dims(), &device);
+        zeros.select_assign(0, self.windows().relative(&device), pairs, IndexingUpdateOp::Add)
+    }
+}
+
+impl BurnWay<3> for WindowAttention {
+    type BurnSaved = BurnSaved;
+
+    fn rates(&self) -> Rates {
+        Rates { dropout: self.dropout, drop_path: self.drop_path }
+    }
+
     fn burn_forward(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, BurnSaved) {
         let precision = context.precision();
         let x = self.windows().gather(x);
@@ -165,60 +184,19 @@ impl WindowAttention {
         self.windows().scatter(norm_vjp(normalised, scale, dinput, &self.norm, gradients))
     }
 
-    /// The sum of the scores' gradients over samples, and over pairs of tokens of the same relative position.
-    fn bias_gradient(&self, dscores: Tensor<4>) -> Tensor<2> {
-        let device = dscores.device();
-        let [_, heads, tokens, _] = dscores.dims();
-        let pairs = dscores.sum_dim(0).reshape([heads, tokens * tokens]).transpose();
-        let zeros = Tensor::zeros(self.bias.dims(), &device);
-        zeros.select_assign(0, self.windows().relative(&device), pairs, IndexingUpdateOp::Add)
-    }
-
-    /// The output with elements and samples dropped.
-    fn masked(&self, y: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let y = context.dropout(y, self.dropout, site::OUTPUT);
-        context.drop_path(y, self.drop_path, site::PATH)
-    }
-
-    /// The output's gradient with elements and samples dropped.
-    fn masked_gradient(&self, dy: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let dy = context.drop_path(dy, self.drop_path, site::PATH);
-        context.dropout(dy, self.dropout, site::OUTPUT)
-    }
-}
-
-impl Residual<3> for WindowAttention {
-    type Saved = BurnSaved;
-
-    fn forward_saving(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, BurnSaved) {
-        let (y, saved) = self.burn_forward(x, context);
-        (self.masked(y, context), saved)
-    }
-
-    fn vjp(
-        &self,
-        saved: BurnSaved,
-        dy: Tensor<3>,
-        context: &Context<'_>,
-        gradients: &mut Gradients,
-    ) -> Tensor<3> {
-        let dy = self.masked_gradient(dy, context);
-        self.burn_vjp(saved, dy, context, gradients)
-    }
-
-    fn footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Option<Footprint> {
+    fn burn_footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let rows = (batch * tokens) as u64;
         let stream = rows * width as u64;
         let half = context.precision().bytes();
         let scores = rows * (self.heads * self.window * self.window) as u64;
         let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
         let saved = 4 * (stream + rows) + half * (4 * stream + scores);
-        Some(Footprint {
+        Footprint {
             saved,
             // The scores twice, before `p v` and the output are there; or the output in both orders.
             forward: (4 * 2 * scores).max(4 * 2 * stream).saturating_sub(half * scores + 4 * stream),
             // The gradient of the scores, twice, beside those of `p v` and of the output; or those of `q k v`, twice.
             vjp: (half * (2 * scores + 3 * stream)).max(half * (scores + 6 * stream)) + masked,
-        })
+        }
     }
 }
