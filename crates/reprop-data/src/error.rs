@@ -1,5 +1,7 @@
 //! What can go wrong, with the numbers in it.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 /// Why a set could not be cut into batches.
@@ -32,6 +34,20 @@ pub enum Error {
         count: usize,
         /// Samples of a batch.
         batch: usize,
+    },
+    /// A text in which no symbol follows another.
+    #[error("a text needs at least 2 bytes, found {bytes}")]
+    ShortText {
+        /// Bytes of the text.
+        bytes: usize,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
     },
     /// A position that the epoch does not have.
     #[error("batch {position} was asked for, but the epoch ends after {batches}")]
