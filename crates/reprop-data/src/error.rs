@@ -57,6 +57,9 @@ pub enum Error {
         /// Batches of the epoch.
         batches: usize,
     },
+    /// Tokens that cannot be made of a text, or a vocabulary that cannot be made, read or written.
+    #[error("{0}")]
+    Tokens(String),
 }
 
 /// The result of cutting a set into batches.

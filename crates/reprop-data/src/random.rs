@@ -9,6 +9,8 @@ pub(crate) enum Use {
     Order,
     /// The shift of an image.
     Shift,
+    /// What is asked for in a sequence.
+    Mask,
 }
 
 /// A source of words that depend on nothing but their number and this key.
