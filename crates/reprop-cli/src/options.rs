@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reprop::{Arithmetic, Kernels, Precision, Strategy};
-use reprop_models::{Changes, CharRnnConfig, Model};
+use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 
 use crate::bytes::parse_bytes;
 use crate::failure::Failure;
@@ -84,17 +84,25 @@ pub struct ModelChanges {
 impl ModelChanges {
     /// The network `name` with these changes.
     pub fn apply(&self, name: &str, depth: Option<usize>) -> Result<Model, Failure> {
-        let Self { image, classes, width, dropout, drop_path } = *self;
-        let changes = Changes { image, classes, depth, width, dropout, drop_path, channels: None };
-        let model = named(name)?.change(&changes);
+        let model = named(name)?.change(&self.changes(depth));
         model.check().map_err(|sentence| Failure::usage(format!("{name}: {sentence}")))?;
         Ok(model)
+    }
+
+    /// As the catalogue takes them.
+    pub fn changes(&self, depth: Option<usize>) -> Changes {
+        let Self { image, classes, width, dropout, drop_path } = *self;
+        Changes { image, classes, depth, width, dropout, drop_path, ..Changes::default() }
     }
 }
 
 /// The network of that name, or an error that lists them all.
 pub fn named(name: &str) -> Result<Model, Failure> {
     Model::by_name(name).ok_or_else(|| {
+        if LanguageModel::by_name(name).is_some() {
+            return Failure::usage(format!("{name} takes text, not images"))
+                .hint("give it text: `train --data text --from FILE`, or `train --data sotu`");
+        }
         let names = Model::names().chain(CharRnnConfig::NAMES).collect::<Vec<_>>().join(", ");
         Failure::usage(format!("there is no model called `{name}`")).hint(format!("choose one of {names}"))
     })
@@ -147,9 +155,21 @@ pub struct TrainOptions {
     /// Number of blocks.
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
-    /// The data set.
+    /// The data set: digits; for networks of text, text (a file) or sotu.
     #[arg(long, default_value = "digits", default_value_ifs = chain_default("sotu"), value_name = "NAME")]
     pub data: String,
+    /// Where the data is: a text file.
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<PathBuf>,
+    /// Places of a sequence of text; for chains, the symbols that a pass goes back through.
+    #[arg(long, default_value_t = 128, default_value_ifs = chain_default("1000"), value_name = "N", value_parser = positive)]
+    pub sequence: usize,
+    /// Tokens of the vocabulary that is made of the text.
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = positive)]
+    pub vocabulary: usize,
+    /// A vocabulary to use instead: a tokenizer.json.
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
     /// How the backward pass gets its activations: stored, reprop, pareprop or auto; stored, revolve or async for chains.
     #[arg(long, default_value = "pareprop", default_value_ifs = chain_default("async"), value_name = "NAME")]
     pub strategy: String,
@@ -187,12 +207,6 @@ pub struct TrainOptions {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Chains (lstm-char, gru-char)")]
 pub struct ChainOptions {
-    /// The file to read, for `--data text`.
-    #[arg(long, value_name = "FILE")]
-    pub from: Option<PathBuf>,
-    /// Symbols that a pass goes back through.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = positive)]
-    pub sequence: usize,
     /// Snapshots of the state that may be in memory, for revolve and async.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
     pub slots: usize,

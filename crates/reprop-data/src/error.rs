@@ -115,6 +115,9 @@ pub enum Error {
         /// Batches of the epoch.
         batches: usize,
     },
+    /// Tokens that cannot be made of a text, or a vocabulary that cannot be made, read or written.
+    #[error("{0}")]
+    Tokens(String),
 }
 
 /// The result of reading a set, or of cutting it into batches.

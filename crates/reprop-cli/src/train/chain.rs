@@ -206,7 +206,10 @@ impl ChainTraining {
                         // What another pass left is of no use to this one.
                         let own = point.take().filter(|point| point_identity(point) == Some(&identity));
                         let how = how.durable(every, identity);
-                        own.map_or(how, |point| how.resume(point))
+                        match own {
+                            Some(point) => how.resume(point),
+                            None => how,
+                        }
                     }
                 }
             }
@@ -215,8 +218,11 @@ impl ChainTraining {
             Some((_, trace)) => how.trace(trace),
             None => how,
         };
-        let kernels: Kernels =
-            self.settings.kernels.parse().map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
+        let kernels: Kernels = self
+            .settings
+            .kernels
+            .parse()
+            .map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
         Ok(network.step(sequences, kernels, how.progress(|progress| sweeps.at(progress)))?)
     }
 

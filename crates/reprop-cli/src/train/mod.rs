@@ -9,12 +9,14 @@ mod record;
 mod report;
 mod run;
 mod settings;
+mod text;
+mod text_settings;
 
 use std::path::{Path, PathBuf};
 
 use reprop::Trace;
 use reprop_data::Split;
-use reprop_models::ImageShape;
+use reprop_models::{ImageShape, LanguageModel};
 
 use crate::device;
 use crate::failure::Failure;
@@ -29,6 +31,13 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
     if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
         return chain.run();
+    }
+    let model = match &options.resume {
+        Some(folder) => Settings::load(folder)?.model,
+        None => options.model.clone(),
+    };
+    if LanguageModel::by_name(&model).is_some() {
+        return text::run(global, &options);
     }
     let (settings, folder) = if let Some(folder) = &options.resume {
         (Settings::load(folder)?, folder.clone())

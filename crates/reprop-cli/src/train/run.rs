@@ -214,7 +214,7 @@ pub(super) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// A bar on a terminal, nothing elsewhere.
-fn progress(steps: usize, first: usize) -> ProgressBar {
+pub fn progress(steps: usize, first: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64).with_position(first as u64);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {elapsed} of {duration}, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -72,7 +72,10 @@ enum Stage {
     /// The working state is the first of those that are reversed next: so many, or up to an end that is not known.
     Turn(Option<usize>),
     /// Steps from here on are reversed; the border below has been fetched to a memory slot, if one was there for it.
-    Back { front: usize, fetched: Option<usize> },
+    Back {
+        front: usize,
+        fetched: Option<usize>,
+    },
     /// After a kill on the way forward.
     Again,
     Done,
@@ -379,8 +382,7 @@ impl Planner for Async {
         if snapshots.first() != Some(&0) || !snapshots.iter().copied().all(fits) {
             return false;
         }
-        self.borders =
-            snapshots.iter().map(|&step| Border { step, memory: None, waited: true }).collect();
+        self.borders = snapshots.iter().map(|&step| Border { step, memory: None, waited: true }).collect();
         self.stage = match front {
             Some(front) => Stage::Back { front, fetched: None },
             None => Stage::Again,

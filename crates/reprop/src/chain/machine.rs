@@ -15,7 +15,11 @@ enum Content<R: Recurrence> {
     Bytes(usize, Payload),
     Tape(usize, R::Tape, usize),
     /// A state that the store is reading ahead, from this disk slot, which keeps it or not.
-    Incoming { step: usize, disk: usize, keep: bool },
+    Incoming {
+        step: usize,
+        disk: usize,
+        keep: bool,
+    },
 }
 
 impl<R: Recurrence> Content<R> {
@@ -51,7 +55,14 @@ pub(super) struct Machine<'m, R: Recurrence> {
 }
 
 impl<'m, R: Recurrence> Machine<'m, R> {
-    pub fn new(recurrence: &'m mut R, start: R::State, sum: R::Sum, disk: Disk<'m>, clocks: Clocks, survives_full: bool) -> Self {
+    pub fn new(
+        recurrence: &'m mut R,
+        start: R::State,
+        sum: R::Sum,
+        disk: Disk<'m>,
+        clocks: Clocks,
+        survives_full: bool,
+    ) -> Self {
         let kind = start.empty();
         Self {
             recurrence,
@@ -137,7 +148,10 @@ impl<'m, R: Recurrence> Machine<'m, R> {
     fn forward(&mut self, action: &Action, from: usize, to: usize) -> Result<()> {
         let mut state = self.take_work(action, from)?;
         if to <= from || self.front.is_some_and(|front| to >= front) {
-            return Err(Error::OutOfOrder { action: *action, next: self.front.and_then(|front| front.checked_sub(1)) });
+            return Err(Error::OutOfOrder {
+                action: *action,
+                next: self.front.and_then(|front| front.checked_sub(1)),
+            });
         }
         let start = self.clocks.now();
         for step in from..to {
@@ -187,7 +201,10 @@ impl<'m, R: Recurrence> Machine<'m, R> {
 
     fn load(&mut self, action: &Action, step: usize, slot: Slot, keep: bool) -> Result<()> {
         if self.front.is_some_and(|front| step >= front) {
-            return Err(Error::OutOfOrder { action: *action, next: self.front.and_then(|front| front.checked_sub(1)) });
+            return Err(Error::OutOfOrder {
+                action: *action,
+                next: self.front.and_then(|front| front.checked_sub(1)),
+            });
         }
         let state = if slot.tier > 0 {
             self.expect_disk(action, step, slot)?;
@@ -241,7 +258,13 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         Ok(())
     }
 
-    fn write_behind(&mut self, action: &Action, step: usize, (from, to): (Slot, Slot), keep: bool) -> Result<()> {
+    fn write_behind(
+        &mut self,
+        action: &Action,
+        step: usize,
+        (from, to): (Slot, Slot),
+        keep: bool,
+    ) -> Result<()> {
         self.arrive(action, from)?;
         let payload = match self.memory.get(from.index) {
             Some(Content::State(held, state)) if *held == step => disk::payload(state),
@@ -253,7 +276,13 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         self.put(action, step, to, payload, Some((from.index, keep)))
     }
 
-    fn read_ahead(&mut self, action: &Action, step: usize, (from, to): (Slot, Slot), keep: bool) -> Result<()> {
+    fn read_ahead(
+        &mut self,
+        action: &Action,
+        step: usize,
+        (from, to): (Slot, Slot),
+        keep: bool,
+    ) -> Result<()> {
         if to.tier > 0 {
             return Err(Error::Slot { action: *action, slot: to, found: "is not in memory" });
         }
@@ -304,7 +333,8 @@ impl<'m, R: Recurrence> Machine<'m, R> {
     /// Waits for the writes that leave from a memory slot.
     fn wait_for_copies(&mut self, slot: Slot) -> Result<()> {
         let leaving = |outgoing: &&Outgoing| outgoing.memory.is_some_and(|(memory, _)| memory == slot.index);
-        let steps: Vec<usize> = self.disk.outgoing.iter().filter(leaving).map(|outgoing| outgoing.step).collect();
+        let steps: Vec<usize> =
+            self.disk.outgoing.iter().filter(leaving).map(|outgoing| outgoing.step).collect();
         steps.into_iter().for_each(|step| self.disk.wait(step));
         self.settle()
     }
@@ -342,9 +372,10 @@ impl<'m, R: Recurrence> Machine<'m, R> {
     fn reverse_recorded(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
         self.expect_front(action, step)?;
         let held = matches!(self.memory.get(slot.index), Some(Content::Tape(held, ..)) if *held == step);
-        let (Content::Tape(_, tape, _), Some(adjoint)) =
-            (if held { self.replace(slot.index, Content::Nothing) } else { Content::Nothing }, self.adjoint.take())
-        else {
+        let (Content::Tape(_, tape, _), Some(adjoint)) = (
+            if held { self.replace(slot.index, Content::Nothing) } else { Content::Nothing },
+            self.adjoint.take(),
+        ) else {
             return Err(Error::Slot { action: *action, slot, found: "does not hold it" });
         };
         let start = self.clocks.now();
@@ -372,7 +403,11 @@ impl<'m, R: Recurrence> Machine<'m, R> {
 
     fn fill(&mut self, action: &Action, slot: Slot, content: Content<R>) -> Result<()> {
         if slot.tier > 0 {
-            return Err(Error::Slot { action: *action, slot, found: "is not in memory, and holds states alone" });
+            return Err(Error::Slot {
+                action: *action,
+                slot,
+                found: "is not in memory, and holds states alone",
+            });
         }
         while self.memory.len() <= slot.index {
             self.memory.push(Content::Nothing);
