@@ -35,7 +35,8 @@ fn write_text(folder: &Path) -> PathBuf {
 }
 
 fn train<'a>(model: &'a str, text: &'a str, extra: &[&'a str]) -> Vec<&'a str> {
-    let common = ["train", "--model", model, "--data", "text", "--from", text, "--width", "8", "--lr", "1e-2"];
+    let common =
+        ["train", "--model", model, "--data", "text", "--from", text, "--width", "8", "--lr", "1e-2"];
     [&common[..], extra].concat()
 }
 
@@ -49,22 +50,46 @@ fn every_strategy_ends_with_the_same_parameters_and_says_what_it_took() {
     let path = write_text(folder.path());
     for model in ["lstm-char", "gru-char"] {
         let mut expected = None;
-        for (strategy, slots) in [("stored", "1"), ("revolve", "3"), ("revolve", "20"), ("async", "2"), ("async", "8")] {
+        for (strategy, slots) in
+            [("stored", "1"), ("revolve", "3"), ("revolve", "20"), ("async", "2"), ("async", "8")]
+        {
             let out = folder.path().join(format!("{model}-{strategy}-{slots}"));
             let trace = out.with_extension("trace");
-            let arguments = train(model, text(&path), &[
-                "--strategy", strategy, "--slots", slots, "--sequence", "300", "--batch", "4", "--steps", "6",
-                "--out", text(&out), "--trace", text(&trace),
-            ]);
+            let arguments = train(
+                model,
+                text(&path),
+                &[
+                    "--strategy",
+                    strategy,
+                    "--slots",
+                    slots,
+                    "--sequence",
+                    "300",
+                    "--batch",
+                    "4",
+                    "--steps",
+                    "6",
+                    "--out",
+                    text(&out),
+                    "--trace",
+                    text(&trace),
+                ],
+            );
             let line = last_line(&stdout(&arguments));
             assert!(line["test_accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.0), "{line}");
             assert!(line["peak_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{line}");
             assert!(line["stall_seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0), "{line}");
-            assert_eq!(*expected.get_or_insert_with(|| digest(&line)), digest(&line), "{model} {strategy} {slots}");
+            assert_eq!(
+                *expected.get_or_insert_with(|| digest(&line)),
+                digest(&line),
+                "{model} {strategy} {slots}"
+            );
             let metrics = fs::read_to_string(out.join("metrics.jsonl")).expect("metrics are there");
             let losses: Vec<f64> = metrics
                 .lines()
-                .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["loss"].as_f64().expect("a loss"))
+                .map(|line| {
+                    serde_json::from_str::<Value>(line).expect("JSON")["loss"].as_f64().expect("a loss")
+                })
                 .collect();
             assert!(losses.len() == 6 && losses[5] < losses[0], "{losses:?}");
             let spans = fs::read_to_string(&trace).expect("a trace is there");
@@ -86,10 +111,25 @@ fn a_run_killed_at_twenty_moments_goes_on_inside_its_pass_and_ends_with_the_same
     let path = write_text(folder.path());
     let start = |out: &Path| {
         let out = text(out).to_owned();
-        train("lstm-char", text(&path), &[
-            "--strategy", "async", "--slots", "3", "--durable", "1", "--sequence", "8000", "--batch", "1", "--steps",
-            "2", "--out",
-        ])
+        train(
+            "lstm-char",
+            text(&path),
+            &[
+                "--strategy",
+                "async",
+                "--slots",
+                "3",
+                "--durable",
+                "1",
+                "--sequence",
+                "8000",
+                "--batch",
+                "1",
+                "--steps",
+                "2",
+                "--out",
+            ],
+        )
         .into_iter()
         .map(ToOwned::to_owned)
         .chain([out])
@@ -158,23 +198,27 @@ fn a_store_in_use_by_another_run_is_refused() {
     let path = write_text(folder.path());
     let store = folder.path().join("store");
     let arguments = |out: &str| -> Vec<String> {
-        train("lstm-char", text(&path), &[
-            "--sequence", "8000", "--batch", "1", "--steps", "1000", "--store", text(&store), "--out",
-        ])
+        train(
+            "lstm-char",
+            text(&path),
+            &["--sequence", "8000", "--batch", "1", "--steps", "1000", "--store", text(&store), "--out"],
+        )
         .into_iter()
         .map(ToOwned::to_owned)
         .chain([text(&folder.path().join(out)).to_owned()])
         .collect()
     };
     let first = arguments("first");
-    let mut child = command(&first.iter().map(String::as_str).collect::<Vec<_>>()).spawn().expect("it starts");
+    let mut child =
+        command(&first.iter().map(String::as_str).collect::<Vec<_>>()).spawn().expect("it starts");
     let deadline = Instant::now() + Duration::from_mins(1);
     while !folder.path().join("first/metrics.jsonl").exists() || !store.exists() {
         assert!(Instant::now() < deadline, "the first run does not begin");
         std::thread::sleep(Duration::from_millis(2));
     }
     // Its store is open when its first step is done.
-    let stepped = || fs::read_to_string(folder.path().join("first/metrics.jsonl")).is_ok_and(|text| !text.is_empty());
+    let stepped =
+        || fs::read_to_string(folder.path().join("first/metrics.jsonl")).is_ok_and(|text| !text.is_empty());
     while !stepped() {
         assert!(Instant::now() < deadline, "the first run does not step");
         std::thread::sleep(Duration::from_millis(2));
@@ -191,7 +235,8 @@ fn a_store_in_use_by_another_run_is_refused() {
 fn chains_are_listed_with_the_other_networks() {
     let list: Value = serde_json::from_str(&stdout(&["models", "--format", "json"])).expect("JSON");
     for name in ["lstm-char", "gru-char"] {
-        let row = list.as_array().expect("a list").iter().find(|row| row["name"] == name).expect("it is listed");
+        let row =
+            list.as_array().expect("a list").iter().find(|row| row["name"] == name).expect("it is listed");
         assert!(row["parameters"].as_u64().is_some_and(|parameters| parameters > 100_000), "{row}");
     }
 }

@@ -15,7 +15,9 @@ fn network(cell: CellKind, depth: usize) -> CharRnn {
 }
 
 fn text(length: usize) -> Vec<u32> {
-    (0..length as u64).map(|i| ((i * i + i / 3).wrapping_mul(0x9e37_79b9) >> 20) as u32 % SYMBOLS as u32).collect()
+    (0..length as u64)
+        .map(|i| ((i * i + i / 3).wrapping_mul(0x9e37_79b9) >> 20) as u32 % SYMBOLS as u32)
+        .collect()
 }
 
 fn sequences(steps: usize, batch: usize) -> Sequences {
@@ -33,7 +35,11 @@ fn an_lstm_over_2000_steps_has_the_same_bits_under_every_plan() {
     let run = |how: Checkpointed<'_>| bits(&network, network.step(&sequences, Kernels::Auto, how).unwrap());
     let stored = run(Checkpointed::stored(steps).unwrap());
     for slots in [3, 10, 40] {
-        assert_eq!(run(Checkpointed::schedule(Revolve::new(steps, slots).unwrap())), stored, "revolve {slots}");
+        assert_eq!(
+            run(Checkpointed::schedule(Revolve::new(steps, slots).unwrap())),
+            stored,
+            "revolve {slots}"
+        );
     }
     let folder = tempfile::tempdir().unwrap();
     let store = DiskConfig::new(folder.path().join("snapshots")).create().unwrap();
@@ -79,7 +85,8 @@ fn fused_kernels_and_burn_agree() {
         let (fused, burn) = (run(Kernels::Auto), run(Kernels::Burn));
         assert!((fused.loss - burn.loss).abs() < TOLERANCE, "{} {}", fused.loss, burn.loss);
         assert_eq!(fused.accuracy.to_bits(), burn.accuracy.to_bits());
-        let (fused, burn) = (named_gradients(&network, &fused.gradients), named_gradients(&network, &burn.gradients));
+        let (fused, burn) =
+            (named_gradients(&network, &fused.gradients), named_gradients(&network, &burn.gradients));
         assert_eq!(fused.len(), named_parameters(&network).len());
         for ((name, fused), (other, burn)) in fused.iter().zip(&burn) {
             assert_eq!(name, other);
@@ -92,7 +99,12 @@ fn fused_kernels_and_burn_agree() {
 }
 
 /// The network once more, naively and in `f64`: parameters by name.
-fn loss_in_f64(cell: CellKind, parameters: &[(String, Vec<f64>)], sequences: &Sequences, width: usize) -> f64 {
+fn loss_in_f64(
+    cell: CellKind,
+    parameters: &[(String, Vec<f64>)],
+    sequences: &Sequences,
+    width: usize,
+) -> f64 {
     let get = |name: &str| &parameters.iter().find(|(own, _)| own == name).unwrap().1;
     let product = |x: &[f64], weight: &[f64], bias: Option<&Vec<f64>>| -> Vec<f64> {
         let columns = weight.len() / x.len();
@@ -120,7 +132,8 @@ fn loss_in_f64(cell: CellKind, parameters: &[(String, Vec<f64>)], sequences: &Se
                 }
             }
             for j in 0..width {
-                let o = sigmoid(a[3.min(cell.gates() - 1) * width + j] + b[3.min(cell.gates() - 1) * width + j]);
+                let o =
+                    sigmoid(a[3.min(cell.gates() - 1) * width + j] + b[3.min(cell.gates() - 1) * width + j]);
                 h[j] = if cell == CellKind::Lstm { o * c[j].tanh() } else { c[j] };
             }
             let logits = product(&h, get("head_weight"), Some(get("head_bias")));
@@ -159,7 +172,11 @@ fn gradients_are_those_of_finite_differences() {
                 }
                 parameters[place].1[index] = before;
                 let name = &parameters[place].0;
-                assert!((slope - found[index]).abs() < TOLERANCE, "{name} {index}: {} against {slope}", found[index]);
+                assert!(
+                    (slope - found[index]).abs() < TOLERANCE,
+                    "{name} {index}: {} against {slope}",
+                    found[index]
+                );
             }
         }
     }

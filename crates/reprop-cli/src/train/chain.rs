@@ -215,8 +215,11 @@ impl ChainTraining {
             Some((_, trace)) => how.trace(trace),
             None => how,
         };
-        let kernels: Kernels =
-            self.settings.kernels.parse().map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
+        let kernels: Kernels = self
+            .settings
+            .kernels
+            .parse()
+            .map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
         Ok(network.step(sequences, kernels, how.progress(|progress| sweeps.at(progress)))?)
     }
 

@@ -49,8 +49,11 @@ impl ChainSettings {
             "revolve" => ChainStrategy::Revolve,
             "async" => ChainStrategy::Async,
             other => {
-                return Err(Failure::usage(format!("{} is a chain and cannot run under `{other}`", options.model))
-                    .hint("choose stored, revolve or async"));
+                return Err(Failure::usage(format!(
+                    "{} is a chain and cannot run under `{other}`",
+                    options.model
+                ))
+                .hint("choose stored, revolve or async"));
             }
         };
         let unusable = [
@@ -63,10 +66,15 @@ impl ChainSettings {
             ("--drop-path", options.changes.drop_path.is_some()),
         ];
         if let Some((name, _)) = unusable.into_iter().find(|(_, given)| *given) {
-            return Err(Failure::usage(format!("{} is a chain: {name} has no meaning for it", options.model)));
+            return Err(Failure::usage(format!(
+                "{} is a chain: {name} has no meaning for it",
+                options.model
+            )));
         }
         if options.chain.durable.is_some() && strategy != ChainStrategy::Async {
-            return Err(Failure::usage("--durable needs a store, which only async has").hint("add --strategy async"));
+            return Err(
+                Failure::usage("--durable needs a store, which only async has").hint("add --strategy async")
+            );
         }
         let mut settings = Self {
             model: options.model.clone(),
@@ -110,7 +118,9 @@ impl ChainSettings {
     pub fn text(&self) -> Result<Text, Failure> {
         match (self.data.as_str(), &self.from) {
             ("sotu", None) => Ok(reprop_data::sotu()),
-            ("sotu", Some(_)) => Err(Failure::usage("sotu is embedded and not read from a file").hint("add --data text")),
+            ("sotu", Some(_)) => {
+                Err(Failure::usage("sotu is embedded and not read from a file").hint("add --data text"))
+            }
             ("text", Some(path)) => Ok(Text::read(path)?),
             ("text", None) => Err(Failure::usage("--data text needs a file").hint("add --from FILE")),
             (other, _) => Err(Failure::usage(format!("{} reads text, and `{other}` is none", self.model))

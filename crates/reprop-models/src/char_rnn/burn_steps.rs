@@ -2,7 +2,7 @@
 
 use burn::tensor::activation::{log_softmax, sigmoid, tanh};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::chain::{Chain, Checkpointed, ChainReport, ModuleSteps, ModuleSum, Result};
+use reprop::chain::{Chain, ChainReport, Checkpointed, ModuleSteps, ModuleSum, Result};
 
 use super::{CharRnn, RecurrentCell, Sequences};
 

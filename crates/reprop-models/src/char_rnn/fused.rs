@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use burn::optim::GradientsParams;
 use burn::module::Param;
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use reprop::chain::Recurrence;
 use reprop_kernels::cross_entropy::cross_entropy;
@@ -122,7 +122,9 @@ impl<'s> FusedSteps<'s> {
         let mut next = vec![0.0; state.len()];
         let own = self.config.cell.vectors() * vector;
         let mut saved = Vec::with_capacity(self.cells.len());
-        for ((cell, state), next) in self.cells.iter().zip(state.chunks_exact(own)).zip(next.chunks_exact_mut(own)) {
+        for ((cell, state), next) in
+            self.cells.iter().zip(state.chunks_exact(own)).zip(next.chunks_exact_mut(own))
+        {
             let kept = match self.config.cell {
                 CellKind::Lstm => {
                     let (h, c) = next.split_at_mut(vector);
@@ -267,7 +269,8 @@ impl Recurrence for FusedSteps<'_> {
         linear::forward(ws, &self.head.backward, None, &dlogits, &mut above, batch);
         let Places { head_weight, head_bias, .. } = &self.places;
         let [d_weight, d_bias] = disjoint(sums, [head_weight, head_bias]);
-        let (a, b) = (Mat::new(&top, batch, self.config.width).t(), Mat::new(&dlogits, batch, self.config.symbols));
+        let (a, b) =
+            (Mat::new(&top, batch, self.config.width).t(), Mat::new(&dlogits, batch, self.config.symbols));
         gemm(ws, Product { a, b, c: d_weight, accumulate: true, column_sums: Some(d_bias) });
 
         let own = self.config.cell.vectors() * vector;
@@ -289,8 +292,15 @@ impl Recurrence for FusedSteps<'_> {
                 CellSaved::Gru(saved) => {
                     let [input, hidden, input_bias, hidden_bias] =
                         disjoint(sums, [input, hidden, bias, hidden_bias]);
-                    let grads =
-                        GruGrads { x: &mut below, h: out, input, hidden, input_bias, hidden_bias, accumulate: true };
+                    let grads = GruGrads {
+                        x: &mut below,
+                        h: out,
+                        input,
+                        hidden,
+                        input_bias,
+                        hidden_bias,
+                        accumulate: true,
+                    };
                     self.cells[place].gru().vjp(&x, state, saved, d, grads, ws);
                 }
             }

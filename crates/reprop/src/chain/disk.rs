@@ -82,7 +82,13 @@ impl<'s> Disk<'s> {
     }
 
     /// Hands a snapshot to the store; gives its ticket, or nothing if there was no room for it.
-    pub fn put(&mut self, action: &Action, step: usize, index: usize, payload: Payload) -> Result<Option<Ticket>> {
+    pub fn put(
+        &mut self,
+        action: &Action,
+        step: usize,
+        index: usize,
+        payload: Payload,
+    ) -> Result<Option<Ticket>> {
         let store = self.of(action)?;
         if self.slots.len() <= index {
             self.slots.resize(index + 1, None);
@@ -152,7 +158,8 @@ impl<'s> Disk<'s> {
 
     /// Waits for a write.
     pub fn wait(&mut self, step: usize) {
-        let ticket = self.outgoing.iter().find(|outgoing| outgoing.step == step).map(|found| found.ticket.clone());
+        let ticket =
+            self.outgoing.iter().find(|outgoing| outgoing.step == step).map(|found| found.ticket.clone());
         if let Some(ticket) = ticket {
             let start = Instant::now();
             // How it went is found when the outgoing ones are looked through.

@@ -96,8 +96,10 @@ impl Points {
         if front.is_some() {
             let last = machine.disk.ask(LAST, || store.get(LAST))?;
             let last = disk::state(machine.kind(), &last, steps)?;
-            let (adjoint, sum) =
-                (machine.disk.ask(ADJOINT, || store.get(ADJOINT))?, machine.disk.ask(SUM, || store.get(SUM))?);
+            let (adjoint, sum) = (
+                machine.disk.ask(ADJOINT, || store.get(ADJOINT))?,
+                machine.disk.ask(SUM, || store.get(SUM))?,
+            );
             let kind = machine.kind_of_adjoint(&last);
             machine.adjoint = Some(disk::state(&kind, &adjoint, steps)?);
             machine.sum = disk::state(&machine.sum, &sum, steps)?;

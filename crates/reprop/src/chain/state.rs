@@ -172,7 +172,8 @@ impl<N: Number, const L: usize> State for [N; L] {
 
     fn read(&self, bytes: &mut &[u8]) -> Result<Self, Unreadable> {
         let mut numbers = [N::default(); L];
-        for (to, from) in numbers.iter_mut().zip(take(bytes, size_of_val(self))?.chunks_exact(size_of::<N>())) {
+        for (to, from) in numbers.iter_mut().zip(take(bytes, size_of_val(self))?.chunks_exact(size_of::<N>()))
+        {
             *to = N::get(from);
         }
         Ok(numbers)

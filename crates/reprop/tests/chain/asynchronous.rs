@@ -8,7 +8,12 @@ use crate::common::{Network, Timed, bits, run, stored, times};
 
 /// Runs a plan on the interpreter's integers with the times that `clock(step)` tells, and gives the lengths of its
 /// intervals and the advances.
-fn drive(mut plan: Async, steps: usize, known: bool, clock: impl Fn(usize) -> Measured) -> (Vec<usize>, u128) {
+fn drive(
+    mut plan: Async,
+    steps: usize,
+    known: bool,
+    clock: impl Fn(usize) -> Measured,
+) -> (Vec<usize>, u128) {
     let slots_and_disk = [usize::MAX, usize::MAX];
     let mut interpreter = Interpreter::new(steps, &slots_and_disk);
     let mut at = 0;

@@ -19,7 +19,10 @@ fn a_schedule_that_breaks_a_law_is_refused_at_the_action() {
     let forward = Action::Forward { from: 0, to: 2 };
     let elsewhere = [forward, forward];
     assert!(matches!(wrong(&elsewhere), Error::Elsewhere { held: Some(2), .. }));
-    assert!(matches!(wrong(&[Action::Save { step: 1, slot: memory }]), Error::Elsewhere { held: Some(0), .. }));
+    assert!(matches!(
+        wrong(&[Action::Save { step: 1, slot: memory }]),
+        Error::Elsewhere { held: Some(0), .. }
+    ));
     assert!(matches!(wrong(&[save, save]), Error::Slot { found: "is in use", .. }));
     let absent = Action::Load { step: 0, slot: memory, keep: true };
     assert!(matches!(wrong(&[absent]), Error::Slot { found: "is empty", .. }));

@@ -34,7 +34,8 @@ fn step(cell: &Cell, number: usize, (h, c): Pair) -> (Pair, Option<Tensor<1>>) {
 }
 
 fn start(device: &Device) -> Pair {
-    let values = |from: usize| TensorData::new((from..from + 8).map(|i| (i as f32).sin()).collect::<Vec<_>>(), [2, 4]);
+    let values =
+        |from: usize| TensorData::new((from..from + 8).map(|i| (i as f32).sin()).collect::<Vec<_>>(), [2, 4]);
     (Tensor::from_data(values(0), device), Tensor::from_data(values(8), device))
 }
 

@@ -7,7 +7,13 @@ use reprop_store::MemoryStore;
 use crate::common::{Network, WIDTH, bits, loss_in_f64, run, stored};
 
 fn request(method: Method, steps: usize, slots: usize) -> Request {
-    Request { slots: Some(slots), disk_slots: Some(3), write: Some(2.0), read: Some(1.5), ..Request::new(method, steps) }
+    Request {
+        slots: Some(slots),
+        disk_slots: Some(3),
+        write: Some(2.0),
+        read: Some(1.5),
+        ..Request::new(method, steps)
+    }
 }
 
 #[test]
@@ -17,7 +23,8 @@ fn every_schedule_gives_the_bits_of_storing_everything() {
         for slots in [1, 2, 3, 5, 12] {
             for method in Method::ALL {
                 let request = request(method, steps, slots);
-                let counts = check(steps, &[steps.max(slots), usize::MAX], request.schedule().unwrap()).unwrap();
+                let counts =
+                    check(steps, &[steps.max(slots), usize::MAX], request.schedule().unwrap()).unwrap();
                 let store = MemoryStore::unbounded();
                 let mut network = Network::new(steps);
                 let how = Checkpointed::schedule(request.schedule().unwrap()).store(&store);
@@ -40,7 +47,8 @@ fn every_schedule_gives_the_bits_of_storing_everything() {
 #[test]
 fn kept_states_and_kept_tapes_give_the_same_bits() {
     for steps in [1, 2, 30] {
-        let states = run(&mut Network::new(steps), Checkpointed::schedule(Stored::new(steps).unwrap())).unwrap();
+        let states =
+            run(&mut Network::new(steps), Checkpointed::schedule(Stored::new(steps).unwrap())).unwrap();
         assert_eq!(bits(&states), stored(steps));
     }
 }
@@ -56,14 +64,19 @@ fn gradients_are_those_of_finite_differences() {
         let at = |sign: f64| loss_in_f64(steps, (index, sign * weight), (index % WIDTH, sign * start));
         (at(1.0) - at(-1.0)) / (2.0 * h)
     };
-    let close = |found: f32, wanted: f64| (f64::from(found) - wanted).abs() < TOLERANCE * (1.0 + wanted.abs());
+    let close =
+        |found: f32, wanted: f64| (f64::from(found) - wanted).abs() < TOLERANCE * (1.0 + wanted.abs());
     for index in 0..WIDTH * WIDTH {
         let wanted = slope(h, 0.0, index);
         assert!(close(done.sum.1[index], wanted), "weight {index}: {} against {wanted}", done.sum.1[index]);
     }
     for index in 0..WIDTH {
         let wanted = slope(0.0, h, index);
-        assert!(close(done.adjoint[index], wanted), "start {index}: {} against {wanted}", done.adjoint[index]);
+        assert!(
+            close(done.adjoint[index], wanted),
+            "start {index}: {} against {wanted}",
+            done.adjoint[index]
+        );
     }
     assert!((f64::from(done.sum.0) - loss_in_f64(steps, (0, 0.0), (0, 0.0))).abs() < TOLERANCE);
 }

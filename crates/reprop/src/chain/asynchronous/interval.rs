@@ -16,11 +16,7 @@ fn reverse(length: usize, slots: usize, costs: &Costs) -> f64 {
 /// The time of an interval's way back: with a slot set aside for the next read, which is hidden behind it, or with none.
 fn back(length: usize, slots: usize, costs: &Costs) -> f64 {
     let read = costs.tier(1).read;
-    if slots > 1 {
-        reverse(length, slots - 1, costs).max(read)
-    } else {
-        reverse(length, slots, costs) + read
-    }
+    if slots > 1 { reverse(length, slots - 1, costs).max(read) } else { reverse(length, slots, costs) + read }
 }
 
 /// The time of an interval there and back: the way forward hides the write, or waits for it.
