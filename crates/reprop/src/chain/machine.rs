@@ -1,45 +1,19 @@
 //! Does what actions say.
 
 use reprop_schedule::{Action, Slot};
-use reprop_store::Payload;
 
 use super::clock::Clocks;
-use super::disk::{self, Disk, Outgoing};
+use super::disk::{Disk, Outgoing};
+use super::slots::{Content, Slots};
 use super::{ChainReport, Error, Recurrence, Result, State};
-
-/// What a memory slot holds.
-enum Content<R: Recurrence> {
-    Nothing,
-    State(usize, R::State),
-    /// A state as bytes, shared with the store that is writing it.
-    Bytes(usize, Payload),
-    Tape(usize, R::Tape, usize),
-    /// A state that the store is reading ahead, from this disk slot, which keeps it or not.
-    Incoming {
-        step: usize,
-        disk: usize,
-        keep: bool,
-    },
-}
-
-impl<R: Recurrence> Content<R> {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Nothing | Self::Incoming { .. } => 0,
-            Self::State(_, state) => state.bytes() as u64,
-            Self::Bytes(_, payload) => payload.len() as u64,
-            Self::Tape(_, _, bytes) => *bytes as u64,
-        }
-    }
-}
 
 /// A chain in the middle of its reversal: the working state, the slots, the adjoint and the sum.
 pub(super) struct Machine<'m, R: Recurrence> {
-    recurrence: &'m mut R,
-    work: Option<(usize, R::State)>,
+    pub(super) recurrence: &'m mut R,
+    pub(super) work: Option<(usize, R::State)>,
     /// What states are read into: of the chain's kind, and empty.
-    kind: R::State,
-    memory: Vec<Content<R>>,
+    pub(super) kind: R::State,
+    pub memory: Slots<R>,
     pub disk: Disk<'m>,
     /// Steps from here on are reversed.
     pub front: Option<usize>,
@@ -49,9 +23,7 @@ pub(super) struct Machine<'m, R: Recurrence> {
     pub report: ChainReport,
     pub clocks: Clocks,
     /// Whether a snapshot without room is no error.
-    survives_full: bool,
-    in_use: usize,
-    held_bytes: u64,
+    pub(super) survives_full: bool,
 }
 
 impl<'m, R: Recurrence> Machine<'m, R> {
@@ -68,7 +40,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             recurrence,
             work: Some((0, start)),
             kind,
-            memory: vec![],
+            memory: Slots::default(),
             disk,
             front: None,
             adjoint: None,
@@ -77,8 +49,6 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             report: ChainReport::default(),
             clocks,
             survives_full,
-            in_use: 0,
-            held_bytes: 0,
         }
     }
 
@@ -130,8 +100,8 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             self.disk.news = true;
             match (outcome, memory) {
                 (Ok(()), Some((slot, false))) => {
-                    if matches!(self.memory[slot], Content::Bytes(held, _) if held == step) {
-                        self.replace(slot, Content::Nothing);
+                    if matches!(self.memory.get(slot), Some(Content::Bytes(held, _)) if *held == step) {
+                        self.memory.replace(slot, Content::Nothing);
                     }
                 }
                 (Ok(()), _) => {}
@@ -161,182 +131,6 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         self.report.advances += (to - from) as u64;
         self.work = Some((to, state));
         Ok(())
-    }
-
-    fn save(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
-        let held = self.at();
-        let Some((_, state)) = self.work.as_ref().filter(|(at, _)| *at == step) else {
-            return Err(Error::Elsewhere { action: *action, held });
-        };
-        self.report.snapshots += 1;
-        if slot.tier == 0 {
-            let content = Content::State(step, state.clone());
-            return self.fill(action, slot, content);
-        }
-        let payload = disk::payload(state);
-        self.put(action, step, slot, payload, None)
-    }
-
-    /// Hands a snapshot to the store. One that finds no room at once stays where it came from.
-    fn put(
-        &mut self,
-        action: &Action,
-        step: usize,
-        slot: Slot,
-        payload: Payload,
-        memory: Option<(usize, bool)>,
-    ) -> Result<()> {
-        if self.disk.held(slot.index).is_some() {
-            return Err(Error::Slot { action: *action, slot, found: "is in use" });
-        }
-        self.report.disk_writes += 1;
-        let begun = self.clocks.now();
-        match self.disk.put(action, step, slot.index, payload)? {
-            Some(ticket) => self.disk.outgoing.push(Outgoing { step, memory, ticket, begun }),
-            None if memory.is_some() && self.survives_full => self.report.without_room += 1,
-            None => return Err(Error::Slot { action: *action, slot, found: "finds no room in the store" }),
-        }
-        Ok(())
-    }
-
-    fn load(&mut self, action: &Action, step: usize, slot: Slot, keep: bool) -> Result<()> {
-        if self.front.is_some_and(|front| step >= front) {
-            return Err(Error::OutOfOrder {
-                action: *action,
-                next: self.front.and_then(|front| front.checked_sub(1)),
-            });
-        }
-        let state = if slot.tier > 0 {
-            self.expect_disk(action, step, slot)?;
-            self.fetch(action, step, slot.index, keep)?
-        } else {
-            self.load_from_memory(action, step, slot, keep)?
-        };
-        self.work = Some((step, state));
-        Ok(())
-    }
-
-    fn load_from_memory(&mut self, action: &Action, step: usize, slot: Slot, keep: bool) -> Result<R::State> {
-        self.arrive(action, slot)?;
-        match self.memory.get_mut(slot.index) {
-            Some(Content::State(held, state)) if *held == step => {
-                if keep {
-                    return Ok(state.clone());
-                }
-                match self.replace(slot.index, Content::Nothing) {
-                    Content::State(_, state) => Ok(state),
-                    _ => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
-                }
-            }
-            Some(Content::Bytes(held, payload)) if *held == step => {
-                let state = disk::state(&self.kind, payload, step)?;
-                if !keep {
-                    self.replace(slot.index, Content::Nothing);
-                }
-                Ok(state)
-            }
-            Some(Content::Nothing) | None => Err(Error::Slot { action: *action, slot, found: "is empty" }),
-            Some(_) => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
-        }
-    }
-
-    /// The snapshot in a disk slot, as a state.
-    fn fetch(&mut self, action: &Action, step: usize, index: usize, keep: bool) -> Result<R::State> {
-        self.report.disk_reads += 1;
-        let begun = self.clocks.now();
-        let payload = self.disk.take(action, step, index, keep)?;
-        self.clocks.transfer(step, begun);
-        disk::state(&self.kind, &payload, step)
-    }
-
-    /// Waits for a slot that is being read ahead.
-    fn arrive(&mut self, action: &Action, slot: Slot) -> Result<()> {
-        if let Some(&Content::Incoming { step, disk, keep }) = self.memory.get(slot.index) {
-            let state = self.fetch(action, step, disk, keep)?;
-            self.replace(slot.index, Content::State(step, state));
-        }
-        Ok(())
-    }
-
-    fn write_behind(
-        &mut self,
-        action: &Action,
-        step: usize,
-        (from, to): (Slot, Slot),
-        keep: bool,
-    ) -> Result<()> {
-        self.arrive(action, from)?;
-        let payload = match self.memory.get(from.index) {
-            Some(Content::State(held, state)) if *held == step => disk::payload(state),
-            Some(Content::Bytes(held, payload)) if *held == step => payload.clone(),
-            _ => return Err(Error::Slot { action: *action, slot: from, found: "does not hold it" }),
-        };
-        // Shared with the store, so that a snapshot on its way is in memory once.
-        self.replace(from.index, Content::Bytes(step, payload.clone()));
-        self.put(action, step, to, payload, Some((from.index, keep)))
-    }
-
-    fn read_ahead(
-        &mut self,
-        action: &Action,
-        step: usize,
-        (from, to): (Slot, Slot),
-        keep: bool,
-    ) -> Result<()> {
-        if to.tier > 0 {
-            return Err(Error::Slot { action: *action, slot: to, found: "is not in memory" });
-        }
-        self.expect_disk(action, step, from)?;
-        self.fill(action, to, Content::Incoming { step, disk: from.index, keep })?;
-        self.disk.prefetch(step)?;
-        Ok(())
-    }
-
-    fn expect_disk(&self, action: &Action, step: usize, slot: Slot) -> Result<()> {
-        match self.disk.held(slot.index) {
-            Some(held) if held == step => Ok(()),
-            Some(_) => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
-            None => Err(Error::Slot { action: *action, slot, found: "is empty" }),
-        }
-    }
-
-    fn free(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
-        if slot.tier > 0 {
-            self.expect_disk(action, step, slot)?;
-            return self.disk.free(action, step, slot.index);
-        }
-        self.wait_for_copies(slot)?;
-        match self.memory.get(slot.index) {
-            Some(Content::Nothing) | None => Err(Error::Slot { action: *action, slot, found: "is empty" }),
-            Some(&Content::Incoming { step, disk, keep: false }) => {
-                self.disk.free(action, step, disk)?;
-                self.replace(slot.index, Content::Nothing);
-                Ok(())
-            }
-            Some(_) => {
-                self.replace(slot.index, Content::Nothing);
-                Ok(())
-            }
-        }
-    }
-
-    fn wait(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
-        if slot.tier > 0 {
-            self.expect_disk(action, step, slot)?;
-            self.disk.wait(step);
-            return Ok(());
-        }
-        self.arrive(action, slot)?;
-        self.wait_for_copies(slot)
-    }
-
-    /// Waits for the writes that leave from a memory slot.
-    fn wait_for_copies(&mut self, slot: Slot) -> Result<()> {
-        let leaving = |outgoing: &&Outgoing| outgoing.memory.is_some_and(|(memory, _)| memory == slot.index);
-        let steps: Vec<usize> =
-            self.disk.outgoing.iter().filter(leaving).map(|outgoing| outgoing.step).collect();
-        steps.into_iter().for_each(|step| self.disk.wait(step));
-        self.settle()
     }
 
     fn record(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
@@ -373,7 +167,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         self.expect_front(action, step)?;
         let held = matches!(self.memory.get(slot.index), Some(Content::Tape(held, ..)) if *held == step);
         let (Content::Tape(_, tape, _), Some(adjoint)) = (
-            if held { self.replace(slot.index, Content::Nothing) } else { Content::Nothing },
+            if held { self.memory.replace(slot.index, Content::Nothing) } else { Content::Nothing },
             self.adjoint.take(),
         ) else {
             return Err(Error::Slot { action: *action, slot, found: "does not hold it" });
@@ -399,36 +193,5 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             Some((at, state)) if at == step => Ok(state),
             _ => Err(Error::Elsewhere { action: *action, held }),
         }
-    }
-
-    fn fill(&mut self, action: &Action, slot: Slot, content: Content<R>) -> Result<()> {
-        if slot.tier > 0 {
-            return Err(Error::Slot {
-                action: *action,
-                slot,
-                found: "is not in memory, and holds states alone",
-            });
-        }
-        while self.memory.len() <= slot.index {
-            self.memory.push(Content::Nothing);
-        }
-        if matches!(self.memory[slot.index], Content::Bytes(..)) {
-            self.wait_for_copies(slot)?;
-        }
-        if !matches!(self.memory[slot.index], Content::Nothing) {
-            return Err(Error::Slot { action: *action, slot, found: "is in use" });
-        }
-        self.replace(slot.index, content);
-        Ok(())
-    }
-
-    fn replace(&mut self, index: usize, content: Content<R>) -> Content<R> {
-        let before = std::mem::replace(&mut self.memory[index], content);
-        let used = |content: &Content<R>| usize::from(!matches!(content, Content::Nothing));
-        self.in_use = self.in_use + used(&self.memory[index]) - used(&before);
-        self.held_bytes = self.held_bytes + self.memory[index].bytes() - before.bytes();
-        self.report.peak_slots = self.report.peak_slots.max(self.in_use);
-        self.report.peak_bytes = self.report.peak_bytes.max(self.held_bytes);
-        before
     }
 }

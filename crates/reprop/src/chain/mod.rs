@@ -13,7 +13,6 @@ mod asynchronous;
 mod clock;
 mod disk;
 mod error;
-mod interval;
 mod machine;
 mod measure;
 mod module;
@@ -22,8 +21,10 @@ mod point;
 mod recurrence;
 mod report;
 mod run;
+mod slots;
 mod state;
 mod tensors;
+mod transfers;
 mod until;
 
 pub use asynchronous::Async;

@@ -220,12 +220,14 @@ impl<R: Recurrence> Chain<R> {
         machine.settle()?;
         let measured = machine.clocks.measured().or(machine.disk.measured());
         planner.learn(measured);
-        let Machine { front, adjoint, sum, last, disk, report, .. } = machine;
+        let Machine { front, adjoint, sum, last, disk, memory, report, .. } = machine;
         let (Some(0), Some(adjoint), Some(last)) = (front, adjoint, last) else {
             return Err(Error::Unfinished { left: front });
         };
         let report = ChainReport {
             forward_evaluations: report.advances + report.steps as u64,
+            peak_slots: memory.peak,
+            peak_bytes: memory.peak_bytes,
             bytes_written: disk.raw_written,
             bytes_read: disk.raw_read,
             compression: compression(before.as_ref(), store),

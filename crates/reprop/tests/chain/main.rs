@@ -2,6 +2,8 @@
 
 mod asynchronous;
 mod common;
+mod disks;
 mod errors;
 mod modules;
 mod schedules;
+mod stacks;
