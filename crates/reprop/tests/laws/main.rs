@@ -18,6 +18,7 @@ mod open_tapes;
 mod precisions;
 mod prediction;
 mod side_inputs;
+mod stages;
 mod threads;
 mod tied;
 mod transitions;

@@ -32,6 +32,8 @@ mod precisions;
 mod prediction;
 #[path = "../laws/side_inputs.rs"]
 mod side_inputs;
+#[path = "../laws/stages.rs"]
+mod stages;
 #[path = "../laws/threads.rs"]
 mod threads;
 #[path = "../laws/tied.rs"]
