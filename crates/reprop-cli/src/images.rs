@@ -31,6 +31,7 @@ pub trait Task {
 pub fn with_network<T: Task>(model: &Model, seed: u64, device: &Device, task: T) -> T::Output {
     match model {
         Model::RevVit(config) => task.run(config.init(seed, device)),
+        Model::RevResNet(config) => task.run(config.init(seed, device)),
     }
 }
 

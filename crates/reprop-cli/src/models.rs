@@ -1,7 +1,7 @@
 //! `reprop models`: every network with its size.
 
 use burn::tensor::Device;
-use reprop::{Pass, Strategy};
+use reprop::{Pass, Strategy, parameter_count};
 use reprop_models::Model;
 use serde::Serialize;
 
@@ -31,7 +31,12 @@ impl Task for Sizes {
             let prediction = network.predicted(1, &Pass::training(0), strategy)?;
             Ok(prediction.map_or(0, |prediction| prediction.activation_peak))
         };
-        Ok((network.num_params(), network.pieces().len(), bytes(Strategy::Stored)?, bytes(Strategy::Reprop)?))
+        Ok((
+            parameter_count(&network),
+            network.pieces().len(),
+            bytes(Strategy::Stored)?,
+            bytes(Strategy::Reprop)?,
+        ))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Every network by the name that programs use.
 
-use crate::RevVitConfig;
+use crate::{RevResNetConfig, RevVitConfig};
 
 /// A network's settings.
 #[derive(Clone, Debug)]
 pub enum Model {
     /// A reversible vision transformer.
     RevVit(RevVitConfig),
+    /// A reversible residual network.
+    RevResNet(RevResNetConfig),
 }
 
 /// Changes to a published size.
@@ -15,8 +17,7 @@ pub enum Model {
 /// use reprop_models::{Changes, Model, RevVitConfig};
 ///
 /// let model = Model::by_name("rev-vit-s").unwrap().change(&Changes { depth: Some(3), ..Changes::default() });
-/// let Model::RevVit(config) = model;
-/// assert_eq!((config.depth, config.width), (3, RevVitConfig::small().width));
+/// assert!(matches!(model, Model::RevVit(RevVitConfig { depth: 3, width: 384, .. })));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -50,7 +51,7 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 7] = [
+const CATALOGUE: [(&str, Constructor); 10] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
@@ -58,6 +59,9 @@ const CATALOGUE: [(&str, Constructor); 7] = [
     ("rev-vit-l", || Model::RevVit(RevVitConfig::large())),
     ("rev-vit-h", || Model::RevVit(RevVitConfig::huge())),
     ("rev-vit-g", || Model::RevVit(RevVitConfig::giant())),
+    ("rev-resnet-18", || Model::RevResNet(RevResNetConfig::resnet18())),
+    ("rev-resnet-34", || Model::RevResNet(RevResNetConfig::resnet34())),
+    ("rev-resnet-50", || Model::RevResNet(RevResNetConfig::resnet50())),
 ];
 
 impl Model {
@@ -71,33 +75,30 @@ impl Model {
         CATALOGUE.iter().find(|(known, _)| *known == name).map(|(_, constructor)| constructor())
     }
 
-    /// This network with other settings.
+    /// This network with other settings. Rates that a network has no use for are passed over.
     pub fn change(self, changes: &Changes) -> Self {
-        let Self::RevVit(config) = self;
-        let width = changes.width.unwrap_or(config.width);
-        Self::RevVit(RevVitConfig {
-            image: changes.image.unwrap_or(config.image),
-            channels: changes.channels.unwrap_or(config.channels),
-            classes: changes.classes.unwrap_or(config.classes),
-            depth: changes.depth.unwrap_or(config.depth),
-            hidden: config.hidden * width / config.width,
-            width,
-            dropout: changes.dropout.unwrap_or(config.dropout),
-            drop_path: changes.drop_path.unwrap_or(config.drop_path),
-            ..config
-        })
+        match self {
+            Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
+            Self::RevResNet(config) => Self::RevResNet(change_rev_resnet(config, changes)),
+        }
     }
 
     /// Channels and side of the images it takes, and the number of classes it tells apart.
     pub fn images(&self) -> ImageShape {
-        let Self::RevVit(RevVitConfig { channels, image, classes, .. }) = *self;
-        ImageShape { channels, side: image, classes }
+        match *self {
+            Self::RevVit(RevVitConfig { channels, image, classes, .. })
+            | Self::RevResNet(RevResNetConfig { channels, image, classes, .. }) => {
+                ImageShape { channels, side: image, classes }
+            }
+        }
     }
 
     /// Multiplications of one forward of one sample.
     pub fn multiplications(&self) -> u64 {
-        let Self::RevVit(config) = self;
-        config.multiplications()
+        match self {
+            Self::RevVit(config) => config.multiplications(),
+            Self::RevResNet(config) => config.multiplications(),
+        }
     }
 
     /// A sentence with the numbers in it, if these settings do not make a network.
@@ -106,7 +107,36 @@ impl Model {
     ///
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
-        let Self::RevVit(config) = self;
-        config.check()
+        match self {
+            Self::RevVit(config) => config.check(),
+            Self::RevResNet(config) => config.check(),
+        }
     }
+}
+
+fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
+    let width = changes.width.unwrap_or(config.width);
+    RevVitConfig {
+        image: changes.image.unwrap_or(config.image),
+        channels: changes.channels.unwrap_or(config.channels),
+        classes: changes.classes.unwrap_or(config.classes),
+        depth: changes.depth.unwrap_or(config.depth),
+        hidden: config.hidden * width / config.width,
+        width,
+        dropout: changes.dropout.unwrap_or(config.dropout),
+        drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        ..config
+    }
+}
+
+fn change_rev_resnet(config: RevResNetConfig, changes: &Changes) -> RevResNetConfig {
+    let depth = changes.depth.unwrap_or(config.depth());
+    RevResNetConfig {
+        image: changes.image.unwrap_or(config.image),
+        channels: changes.channels.unwrap_or(config.channels),
+        classes: changes.classes.unwrap_or(config.classes),
+        width: changes.width.unwrap_or(config.width),
+        ..config
+    }
+    .with_depth(depth)
 }

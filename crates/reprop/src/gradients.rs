@@ -4,7 +4,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor};
 
-use crate::{Held, Holder, Meter, Saved};
+use crate::{Held, Holder, Meter, Saved, Statistics};
 
 /// Gradients of a network's parameters, ready for Burn's optimizers.
 ///
@@ -28,12 +28,18 @@ pub struct Gradients {
     params: GradientsParams,
     meter: Meter,
     held: Vec<Held>,
+    statistics: Statistics,
 }
 
 impl Gradients {
     /// No gradients yet; what comes is counted by `meter`.
     pub fn new(meter: &Meter) -> Self {
-        Self { params: GradientsParams::new(), meter: meter.clone(), held: Vec::new() }
+        Self {
+            params: GradientsParams::new(),
+            meter: meter.clone(),
+            held: Vec::new(),
+            statistics: Statistics::default(),
+        }
     }
 
     /// Adds to the gradient of `param`, unless it is frozen: then `gradient` is not even computed.
@@ -50,6 +56,17 @@ impl Gradients {
             gradient
         };
         self.params.register(param.id, sum);
+    }
+
+    /// Notes what the batch showed of a running statistic, which [`Statistics::apply`] will move towards `value` by
+    /// `momentum`. Call it in a derivative, which runs once a batch under every strategy, and in training only.
+    pub fn observe(&mut self, running: &Param<Tensor<1>>, momentum: f64, value: Tensor<1>) {
+        self.statistics.observe(running, momentum, value);
+    }
+
+    /// What was observed so far.
+    pub fn take_statistics(&mut self) -> Statistics {
+        std::mem::take(&mut self.statistics)
     }
 
     /// Adds the gradients of all parameters of `module`.

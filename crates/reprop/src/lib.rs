@@ -24,8 +24,10 @@ mod random;
 mod residual;
 mod saved;
 mod side;
+mod statistics;
 mod strategy;
 mod streams;
+mod swap;
 mod trace;
 
 pub use arithmetic::{Arithmetic, Direction, RangeWatch};
@@ -40,7 +42,7 @@ pub use footprint::Footprint;
 pub use gradients::Gradients;
 pub use kernels::{Kernels, UnknownKernels, Workspace};
 pub use meter::{Held, Holder, Kept, MemoryReport, Meter};
-pub use names::{gradient_digest, named_gradients, named_parameters, parameter_digest};
+pub use names::{gradient_digest, named_gradients, named_parameters, parameter_count, parameter_digest};
 pub use network::{Input, Network, Output, Step, Target};
 pub use pass::{Context, Pass};
 pub use precision::Precision;
@@ -48,8 +50,10 @@ pub use random::Key;
 pub use residual::Residual;
 pub use saved::{AnySaved, Saved};
 pub use side::{HiddenKeys, Side};
+pub use statistics::Statistics;
 pub use strategy::{Strategy, UnknownStrategy};
 pub use streams::Streams;
+pub use swap::Swap;
 pub use trace::{Activity, Span, Trace};
 
 /// Keeps the README's example compiling.

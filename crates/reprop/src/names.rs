@@ -24,6 +24,43 @@ pub fn named_gradients<M: Module>(module: &M, gradients: &GradientsParams) -> Ve
     collect(module, Some(gradients))
 }
 
+/// Numbers that training changes: all parameters but running statistics, whose names begin with `running_`.
+///
+/// ```
+/// use burn::tensor::Device;
+/// use reprop::layers::{ConvBranchConfig, Initial};
+///
+/// let branch = ConvBranchConfig::basic(2).init(&mut Initial::new(7, &Device::flex()));
+/// // Two convolutions with biases, and two norms with scale and shift.
+/// assert_eq!(reprop::parameter_count(&branch), 2 * (3 * 3 * 2 * 2 + 2) + 2 * (2 + 2));
+/// ```
+pub fn parameter_count<M: Module>(module: &M) -> usize {
+    let mut count = Count { names: Vec::new(), sum: 0 };
+    module.visit(&mut count);
+    count.sum
+}
+
+struct Count {
+    names: Vec<String>,
+    sum: usize,
+}
+
+impl ModuleVisitor for Count {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.names.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.names.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let is_running = self.names.last().is_some_and(|name| name.starts_with("running_"));
+        // The shape alone: the values of a large network need not be made for it.
+        self.sum += if is_running { 0 } else { param.lazy_shape().num_elements() };
+    }
+}
+
 /// A hash over the names and bits of all parameters: equal digests mean equal bits.
 pub fn parameter_digest<M: Module>(module: &M) -> String {
     digest(&named_parameters(module))

@@ -5,7 +5,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
 use crate::engine::{self, Tape};
-use crate::{Gradients, Head, MemoryReport, Pass, Piece, Prediction, Result, Stem, Strategy, Streams};
+use crate::{
+    Gradients, Head, MemoryReport, Pass, Piece, Prediction, Result, Statistics, Stem, Strategy, Streams,
+};
 
 /// The input of a network.
 pub type Input<const D: usize, N> = <<N as Network<D>>::Stem as Stem<D>>::Input;
@@ -95,7 +97,8 @@ pub trait Network<const D: usize>: Module {
         let tape = self.record(input, target, pass, strategy)?;
         let (loss, output) = tape.backward(&mut gradients);
         let memory = meter.report().beside(workspace.idle());
-        Ok(Step { loss, output, gradients: gradients.into_params(), memory })
+        let statistics = gradients.take_statistics();
+        Ok(Step { loss, output, gradients: gradients.into_params(), statistics, memory })
     }
 
     /// The bytes and forward evaluations that `strategy` will need for a batch of `batch` samples, or `None` where a
@@ -117,6 +120,8 @@ pub struct Step<O> {
     pub output: O,
     /// Gradients of all parameters that are not frozen, as Burn's optimizers take them.
     pub gradients: GradientsParams,
+    /// What normalisations saw of the batch: [`Statistics::apply`] moves their running statistics.
+    pub statistics: Statistics,
     /// Bytes that the pass held.
     pub memory: MemoryReport,
 }

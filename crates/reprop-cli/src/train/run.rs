@@ -74,6 +74,7 @@ impl Task for Training {
                 .step(samples.images, samples.labels, self.pass(step as u64)?, strategy)
                 .map_err(|error| self.stopped(error))?;
             network = optimizer.step(recipe::learning_rate(lr, step, steps), network, result.gradients);
+            network = result.statistics.apply(network);
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
 

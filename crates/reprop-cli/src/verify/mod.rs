@@ -10,6 +10,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::TensorData;
 use reprop::{
     Arithmetic, Meter, Pass, Precision, Strategy, gradient_digest, named_gradients, named_parameters,
+    parameter_count,
 };
 use serde::Serialize;
 
@@ -156,7 +157,7 @@ impl Task for Verification<'_> {
         let equal = strategies.iter().all(|strategy| strategy.differing.is_empty());
         Ok(Verdict {
             model: self.name,
-            parameters: network.num_params(),
+            parameters: parameter_count(&network),
             loss: stored.loss,
             gradient_digest: gradient_digest(&network, &stored.gradients),
             passed: (equal || self.numbers.float_streams) && worst_difference <= DIFFERENCE_TOLERANCE,

@@ -10,7 +10,7 @@ use super::{Floats, Workspace};
 
 /// What a sub-block does with its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Multiplies by them.
     Forward,
     /// Multiplies by their transposes.

@@ -25,8 +25,22 @@ pub struct Workspace {
 #[derive(Debug, Default)]
 struct Shared {
     kernels: reprop_kernels::Workspace,
-    /// Memory of packed weights that nobody uses.
-    packs: Mutex<Vec<PackedMatrix>>,
+    packs: Mutex<Packs>,
+}
+
+/// Memory of packed weights.
+#[derive(Debug, Default)]
+struct Packs {
+    /// What nobody uses.
+    free: Vec<PackedMatrix>,
+    /// Bytes in use.
+    used: usize,
+    /// The most bytes that were in use at once.
+    most: usize,
+}
+
+fn bytes(packed: &PackedMatrix) -> usize {
+    packed.k() * packed.n() * size_of::<f32>()
 }
 
 impl Default for Workspace {
@@ -47,17 +61,19 @@ impl Workspace {
         SHARED.get_or_init(Self::new).clone()
     }
 
-    /// Bytes that it keeps though no pass had lent them all at once: buffers of other sizes, and packed weights.
+    /// Bytes that it keeps though no pass had lent them all at once: buffers of other sizes, and weights packed in other
+    /// orders.
     pub fn idle(&self) -> u64 {
         let usage = self.kernels().usage();
-        let packs: usize = self.packs().iter().map(|packed| packed.k() * packed.n() * size_of::<f32>()).sum();
-        (usage.owned.saturating_sub(usage.peak) + packs) as u64
+        let packs = self.packs();
+        let packed = packs.used + packs.free.iter().map(bytes).sum::<usize>();
+        (usage.owned.saturating_sub(usage.peak) + packed.saturating_sub(packs.most)) as u64
     }
 
     /// Gives all memory that no pass uses back to the system.
     pub fn shrink(&self) {
         self.shared.kernels.shrink();
-        self.packs().clear();
+        self.packs().free.clear();
     }
 
     /// For kernels.
@@ -69,8 +85,10 @@ impl Workspace {
     pub(crate) fn pack(&self, matrix: Mat) -> PackedMatrix {
         let free = {
             let mut packs = self.packs();
+            packs.used += matrix.rows * matrix.cols * size_of::<f32>();
+            packs.most = packs.most.max(packs.used);
             let fits = |packed: &PackedMatrix| (packed.k(), packed.n()) == (matrix.rows, matrix.cols);
-            packs.iter().position(fits).map(|index| packs.swap_remove(index))
+            packs.free.iter().position(fits).map(|index| packs.free.swap_remove(index))
         };
         match free {
             Some(mut packed) => {
@@ -83,11 +101,13 @@ impl Workspace {
 
     /// Keeps the memory of a packed matrix for the next one of its shape.
     pub(crate) fn take_back(&self, packed: PackedMatrix) {
-        self.packs().push(packed);
+        let mut packs = self.packs();
+        packs.used -= bytes(&packed);
+        packs.free.push(packed);
     }
 
     /// A panic while the lock is held leaves a whole list behind, so a poisoned lock is still good.
-    fn packs(&self) -> MutexGuard<'_, Vec<PackedMatrix>> {
+    fn packs(&self) -> MutexGuard<'_, Packs> {
         self.shared.packs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

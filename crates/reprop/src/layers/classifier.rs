@@ -1,18 +1,14 @@
 //! The head of vision transformers: both streams averaged over the tokens, a norm, a linear layer, cross-entropy.
-//!
-//! ```text
-//! loss = -mean over samples of sum_c t_c log p_c,   t = (1 - s) onehot + s / classes
-//! dlogits = (p - t) / batch
-//! ```
 
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
-use burn::tensor::{Int, Tensor, activation::log_softmax};
+use burn::tensor::{Int, Tensor};
 
-use crate::{Context, Error, Footprint, Gradients, Head, Precision, Result, Streams};
+use crate::{Context, Footprint, Gradients, Head, Precision, Result, Streams};
 
 use super::Initial;
+use super::cross_entropy::{check_labels, cross_entropy};
 use super::linear::{linear, linear_vjp};
 use super::norm::{affine, norm_vjp, normalise};
 
@@ -87,18 +83,7 @@ impl Head<3> for Classifier {
     type Saved = Saved;
 
     fn check(&self, labels: &Tensor<1, Int>, batch: usize) -> Result<()> {
-        let [found] = labels.dims();
-        if found != batch {
-            return Err(Error::Shape {
-                what: "labels",
-                expected: format!("[{batch}]"),
-                found: format!("[{found}]"),
-            });
-        }
-        // A label out of range would be compared with no class, and its sample silently left out of the loss.
-        let labels = labels.to_data();
-        let strange = labels.iter::<i64>().find(|label| !(0..self.classes as i64).contains(label));
-        strange.map_or(Ok(()), |label| Err(Error::Label { label, classes: self.classes }))
+        check_labels(labels, batch, self.classes)
     }
 
     fn predict(&self, x: Streams<3>, _: &Context<'_>) -> Tensor<2> {
@@ -111,21 +96,9 @@ impl Head<3> for Classifier {
         labels: Tensor<1, Int>,
         _: &Context<'_>,
     ) -> (Tensor<1>, Tensor<2>, Saved) {
-        let [batch, tokens, _] = x.dims();
+        let [_, tokens, _] = x.dims();
         let (logits, normalised, scale) = self.logits(x);
-        let classes = Tensor::<1, Int>::arange(0..self.classes as i64, &logits.device());
-        let target = labels
-            .reshape([batch, 1])
-            .expand([batch, self.classes])
-            .equal(classes.unsqueeze::<2>().expand([batch, self.classes]))
-            .float()
-            .mul_scalar(1.0 - self.label_smoothing)
-            .add_scalar(self.label_smoothing / self.classes as f64);
-        let log_probabilities = log_softmax(logits.clone(), 1);
-        // Along one axis after the other: Flex's sum over everything depends on the number of threads from 2^22 elements.
-        let total = (log_probabilities.clone() * target.clone()).sum_dim(1).sum_dim(0);
-        let loss = total.reshape([1]).mul_scalar(-1.0 / batch as f64);
-        let surplus = log_probabilities.exp() - target;
+        let (loss, surplus) = cross_entropy(logits.clone(), labels, self.label_smoothing);
         (loss, logits, Saved { tokens, normalised, scale, surplus })
     }
 

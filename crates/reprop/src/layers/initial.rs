@@ -52,9 +52,17 @@ impl Initial {
     /// A parameter of normal values, cut off at two deviations. Its memory is taken when it is
     /// first used.
     pub fn truncated_normal<const D: usize>(&mut self, shape: [usize; D]) -> Param<Tensor<D>> {
+        self.truncated_normal_of(shape, self.deviation)
+    }
+
+    /// The same with a deviation of its own.
+    pub fn truncated_normal_of<const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        deviation: f64,
+    ) -> Param<Tensor<D>> {
         let key = Key { seed: self.seed, step: 0, call: 0, block: self.made, site: u64::MAX };
         self.made += 1;
-        let deviation = self.deviation;
         let init = move |device: &Device, require_grad: bool| {
             let attempts: Vec<[Permutation; 2]> = (0..ATTEMPTS)
                 .map(|attempt| [0, 1].map(|which| Key { call: 2 * attempt + which, ..key }.permutation()))
@@ -68,8 +76,13 @@ impl Initial {
 
     /// A parameter of zeros.
     pub fn zeros<const D: usize>(&self, shape: [usize; D]) -> Param<Tensor<D>> {
+        self.constant(shape, 0.0)
+    }
+
+    /// A parameter whose elements are all `value`.
+    pub fn constant<const D: usize>(&self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
         let init = move |device: &Device, require_grad: bool| {
-            Tensor::zeros(shape, device).set_require_grad(require_grad)
+            Tensor::full(shape, value, device).set_require_grad(require_grad)
         };
         Param::uninitialized(ParamId::new(), init, self.device.clone(), true, shape.into())
     }

@@ -16,15 +16,12 @@ use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
 
-use reprop_kernels::output::Base;
+use crate::{Context, Footprint, Gradients, Precision};
 
-use self::fused::FusedSaved;
-use crate::kernels::{Use, onto, tensor, update, value};
-use crate::{Context, Direction, Footprint, Gradients, Precision, Residual};
-
+use super::Initial;
 use super::linear::{linear, linear_input_vjp, linear_vjp, linear_weights_vjp};
 use super::norm::{affine, norm_vjp, normalise};
-use super::{Initial, site};
+use super::ways::{BurnWay, Rates};
 
 /// Settings of an [`Mlp`].
 #[derive(Config, Debug)]
@@ -87,26 +84,13 @@ fn density(h: Tensor<2>) -> Tensor<2> {
 /// Normalised input `[b, n, d]`, its scale `[b, n, 1]`, and `h`.
 type BurnSaved = (Tensor<3>, Tensor<3>, Tensor<2>);
 
-/// What the derivative needs, by the kernels that it runs on.
-pub enum Saved {
-    /// Burn's operations.
-    #[doc(hidden)]
-    Burn(Box<BurnSaved>),
-    /// Fused kernels.
-    #[doc(hidden)]
-    Fused(Box<FusedSaved>),
-}
+impl BurnWay<3> for Mlp {
+    type BurnSaved = BurnSaved;
 
-impl crate::Saved for Saved {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Burn(saved) => saved.bytes(),
-            Self::Fused(saved) => saved.bytes(),
-        }
+    fn rates(&self) -> Rates {
+        Rates { dropout: self.dropout, drop_path: self.drop_path }
     }
-}
 
-impl Mlp {
     fn burn_forward(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, BurnSaved) {
         let precision = context.precision();
         let [batch, tokens, width] = x.dims();
@@ -145,135 +129,19 @@ impl Mlp {
         norm_vjp(normalised, scale, dinput, &self.norm, gradients)
     }
 
-    /// The output with elements and samples dropped.
-    fn masked(&self, y: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let y = context.dropout(y, self.dropout, site::OUTPUT);
-        context.drop_path(y, self.drop_path, site::PATH)
-    }
-
-    /// The output's gradient with elements and samples dropped.
-    fn masked_gradient(&self, dy: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let dy = context.drop_path(dy, self.drop_path, site::PATH);
-        context.dropout(dy, self.dropout, site::OUTPUT)
-    }
-
-    /// Whether the output can be added to a stream before anything else is done to it.
-    fn adds_at_once(&self, context: &Context<'_>) -> bool {
-        !context.masks(self.dropout, self.drop_path)
-    }
-}
-
-impl Residual<3> for Mlp {
-    type Saved = Saved;
-
-    fn forward(&self, x: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let y = match self.parts(Use::Forward, context) {
-            Some(parts) => value(x.dims(), |output| parts.forward(&x, output)).0,
-            None => self.burn_forward(x, context).0,
-        };
-        self.masked(y, context)
-    }
-
-    fn forward_saving(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, Saved) {
-        let (y, saved) = if let Some(parts) = self.parts(Use::Forward, context) {
-            let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
-            (y, Saved::Fused(Box::new(FusedSaved::new(x, saved, self))))
-        } else {
-            let (y, saved) = self.burn_forward(x, context);
-            (y, Saved::Burn(Box::new(saved)))
-        };
-        (self.masked(y, context), saved)
-    }
-
-    fn vjp(
-        &self,
-        saved: Saved,
-        dy: Tensor<3>,
-        context: &Context<'_>,
-        gradients: &mut Gradients,
-    ) -> Tensor<3> {
-        let shape = dy.dims();
-        let dy = self.masked_gradient(dy, context);
-        match saved {
-            Saved::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
-            Saved::Fused(saved) => {
-                let mut dx = vec![0.0; shape.iter().product()];
-                self.fused_vjp(*saved, dy, (&mut dx, Base::Nothing), context, gradients);
-                tensor(dx, shape)
-            }
-        }
-    }
-
-    fn forward_onto(
-        &self,
-        x: Tensor<3>,
-        base: Tensor<3>,
-        direction: Direction,
-        context: &Context<'_>,
-    ) -> Tensor<3> {
-        let arithmetic = context.arithmetic();
-        let parts = self.adds_at_once(context).then(|| self.parts(Use::Forward, context)).flatten();
-        match parts {
-            Some(parts) => onto(base, direction, arithmetic, |output| parts.forward(&x, output)).0,
-            None => arithmetic.apply(base, self.forward(x, context), direction),
-        }
-    }
-
-    fn forward_saving_onto(
-        &self,
-        x: Tensor<3>,
-        base: Tensor<3>,
-        direction: Direction,
-        context: &Context<'_>,
-    ) -> (Tensor<3>, Saved) {
-        let arithmetic = context.arithmetic();
-        let parts = self.adds_at_once(context).then(|| self.parts(Use::Forward, context)).flatten();
-        if let Some(parts) = parts {
-            let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
-            (y, Saved::Fused(Box::new(FusedSaved::new(x, saved, self))))
-        } else {
-            let (f, saved) = self.forward_saving(x, context);
-            (arithmetic.apply(base, f, direction), saved)
-        }
-    }
-
-    fn vjp_onto(
-        &self,
-        saved: Saved,
-        dy: Tensor<3>,
-        base: Tensor<3>,
-        context: &Context<'_>,
-        gradients: &mut Gradients,
-    ) -> Tensor<3> {
-        let dy = self.masked_gradient(dy, context);
-        match saved {
-            Saved::Burn(saved) => base + self.burn_vjp(*saved, dy, context, gradients),
-            Saved::Fused(saved) => {
-                let write = |base: Option<&[f32]>, dx: &mut [f32]| {
-                    let base = base.map_or(Base::Itself, Base::Other);
-                    self.fused_vjp(*saved, dy, (dx, base), context, gradients);
-                };
-                update(base, write).0
-            }
-        }
-    }
-
-    fn footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Option<Footprint> {
-        if self.fuses(context) {
-            return Some(self.fused_footprint([batch, tokens, width], !self.adds_at_once(context)));
-        }
+    fn burn_footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let rows = (batch * tokens) as u64;
         let stream = rows * width as u64;
         let hidden = rows * self.hidden as u64;
         let half = context.precision().bytes();
         let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
         let weight = 4 * self.hidden as u64 * width as u64;
-        Some(Footprint {
+        Footprint {
             saved: 4 * (stream + rows) + half * hidden,
             // `gelu(h)`, beside the output twice.
             forward: half * (hidden + stream),
             // The derivative and `P(h)`, or the gradient of `gelu(h)`, twice; or `gelu(h)` and the weight's gradient.
             vjp: (half * 2 * hidden).max(half * hidden + weight) + masked,
-        })
+        }
     }
 }

@@ -3,17 +3,26 @@
 
 mod attention;
 mod classifier;
+mod conv;
+mod cross_entropy;
 mod initial;
 mod linear;
 mod mlp;
 mod norm;
 mod patches;
+mod pool_classifier;
+mod ways;
 
 pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
+pub use conv::{
+    BatchNorm, ConvBranch, ConvBranchConfig, ConvNorm, ConvStem, ConvStemConfig, Convolution,
+    ConvolutionConfig, Downsample, DownsampleConfig,
+};
 pub use initial::Initial;
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
+pub use pool_classifier::{PoolClassifier, PoolClassifierConfig};
 
 /// Sites of the masks inside a sub-block.
 mod site {

@@ -12,27 +12,8 @@ use reprop_kernels::output::{Base, Output};
 use super::Attention;
 use crate::kernels::{Floats, Grad, Packed, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::{Context, Footprint, Gradients, HiddenKeys, Saved, Workspace};
-
-/// What the derivative needs.
-pub struct FusedSaved {
-    x: Tensor<3>,
-    kernel: AttentionSaved,
-    bytes: u64,
-}
-
-impl Saved for FusedSaved {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl FusedSaved {
-    pub fn new(x: Tensor<3>, kernel: AttentionSaved, attention: &Attention) -> Self {
-        let bytes = attention.saved_bytes(x.dims());
-        Self { x, kernel, bytes }
-    }
-}
+use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
+use crate::{Context, Footprint, Gradients, HiddenKeys, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -50,14 +31,22 @@ pub struct Parts<'p> {
 }
 
 impl Attention {
-    /// Whether this sub-block runs on fused kernels in `context`.
-    pub(super) fn fuses(&self, context: &Context<'_>) -> bool {
+    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values.
+    fn keep(&self, tokens: usize, width: usize) -> Keep {
+        if self.heads * tokens <= 4 * width { Keep::Probabilities } else { Keep::Nothing }
+    }
+}
+
+impl FusedWay<3> for Attention {
+    type KernelSaved = AttentionSaved;
+    type Parts<'p> = Parts<'p>;
+
+    fn fuses(&self, context: &Context<'_>) -> bool {
         let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
         biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
     }
 
-    /// What the kernel needs, if this sub-block runs on it.
-    pub(super) fn parts<'p>(
+    fn parts<'p>(
         &self,
         [batch, tokens, width]: [usize; 3],
         usage: Use,
@@ -87,12 +76,7 @@ impl Attention {
         })
     }
 
-    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values.
-    fn keep(&self, tokens: usize, width: usize) -> Keep {
-        if self.heads * tokens <= 4 * width { Keep::Probabilities } else { Keep::Nothing }
-    }
-
-    fn saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
         let rows = batch * tokens;
         let probabilities = match self.keep(tokens, width) {
             Keep::Probabilities => Some(rows * self.heads * tokens.next_multiple_of(16)),
@@ -102,26 +86,20 @@ impl Attention {
         stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
     }
 
-    pub(super) fn fused_footprint(
-        &self,
-        dims @ [batch, tokens, width]: [usize; 3],
-        masked: bool,
-    ) -> Footprint {
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3]) -> Footprint {
         let stream = batch * tokens * width;
-        let masks = if masked { 2 * (stream * size_of::<f32>()) as u64 } else { 0 };
         let packed = Packed::bytes(width, 4 * width);
         Footprint {
-            saved: self.saved_bytes(dims),
-            forward: packed + masks,
+            saved: self.fused_saved_bytes(dims),
+            forward: packed,
             // The gradients of the heads' values and of `q k v`.
-            vjp: packed + lent([stream, 3 * stream]) + masks,
+            vjp: packed + lent([stream, 3 * stream]),
         }
     }
 
-    /// From `dy` the gradient of the input, added to `base`, in `dx`; those of the parameters to `gradients`.
-    pub(super) fn fused_vjp(
+    fn fused_vjp(
         &self,
-        FusedSaved { x, kernel: saved, .. }: FusedSaved,
+        FusedSaved { x, kernel: saved, .. }: FusedSaved<3, AttentionSaved>,
         dy: Tensor<3>,
         (dx, base): (&mut [f32], Base),
         context: &Context<'_>,
@@ -170,12 +148,16 @@ impl Parts<'_> {
             out_bias: &self.out_bias,
         }
     }
+}
 
-    pub fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
+impl FusedParts<3> for Parts<'_> {
+    type Saved = AttentionSaved;
+
+    fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
         self.kernel().forward(&Floats::of(x.clone()), output, self.memory())
     }
 
-    pub fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<AttentionSaved, GridOverflow> {
+    fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<AttentionSaved, GridOverflow> {
         self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
     }
 }

@@ -9,27 +9,8 @@ use reprop_kernels::output::{Base, Output};
 use super::Mlp;
 use crate::kernels::{Floats, Grad, Packed, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::{Context, Footprint, Gradients, Saved, Workspace};
-
-/// What the derivative needs.
-pub struct FusedSaved {
-    x: Tensor<3>,
-    kernel: MlpSaved,
-    bytes: u64,
-}
-
-impl Saved for FusedSaved {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl FusedSaved {
-    pub fn new(x: Tensor<3>, kernel: MlpSaved, mlp: &Mlp) -> Self {
-        let bytes = mlp.saved_bytes(x.dims());
-        Self { x, kernel, bytes }
-    }
-}
+use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
+use crate::{Context, Footprint, Gradients, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -42,15 +23,16 @@ pub struct Parts<'p> {
     fc2_bias: Floats,
 }
 
-impl Mlp {
-    /// Whether this sub-block runs on fused kernels in `context`.
-    pub(super) fn fuses(&self, context: &Context<'_>) -> bool {
+impl FusedWay<3> for Mlp {
+    type KernelSaved = MlpSaved;
+    type Parts<'p> = Parts<'p>;
+
+    fn fuses(&self, context: &Context<'_>) -> bool {
         let biases = [&self.norm.beta, &self.expand.bias, &self.contract.bias];
         biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
     }
 
-    /// What the kernel needs, if this sub-block runs on it.
-    pub(super) fn parts<'p>(&self, usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
+    fn parts<'p>(&self, _: [usize; 3], usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
         if !self.fuses(context) {
             return None;
         }
@@ -67,37 +49,31 @@ impl Mlp {
         })
     }
 
-    fn saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
         let rows = batch * tokens;
         (rows * width * size_of::<f32>()) as u64 + lent([2 * rows, rows * self.hidden])
     }
 
-    pub(super) fn fused_footprint(
-        &self,
-        dims @ [batch, tokens, width]: [usize; 3],
-        masked: bool,
-    ) -> Footprint {
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3]) -> Footprint {
         let rows = batch * tokens;
-        let masks = if masked { 2 * (rows * width * size_of::<f32>()) as u64 } else { 0 };
         let packed = Packed::bytes(width, 2 * self.hidden);
         Footprint {
-            saved: self.saved_bytes(dims),
-            forward: packed + masks,
+            saved: self.fused_saved_bytes(dims),
+            forward: packed,
             // The normalised input and the gradient of `h`.
-            vjp: packed + lent([rows * width, rows * self.hidden]) + masks,
+            vjp: packed + lent([rows * width, rows * self.hidden]),
         }
     }
 
-    /// From `dy` the gradient of the input, added to `base`, in `dx`; those of the parameters to `gradients`.
-    pub(super) fn fused_vjp(
+    fn fused_vjp(
         &self,
-        FusedSaved { x, kernel: saved, .. }: FusedSaved,
+        FusedSaved { x, kernel: saved, .. }: FusedSaved<3, MlpSaved>,
         dy: Tensor<3>,
         (dx, base): (&mut [f32], Base),
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let parts = self.parts(Use::Vjp, context).expect("what ran fused before runs fused again");
+        let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
         let Self { norm, expand, contract, .. } = self;
         let (Some(beta), Some(fc1_bias), Some(fc2_bias)) = (&norm.beta, &expand.bias, &contract.bias) else {
             unreachable!("a fused perceptron has all its biases")
@@ -137,12 +113,16 @@ impl Parts<'_> {
             fc2_bias: &self.fc2_bias,
         }
     }
+}
 
-    pub fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
+impl FusedParts<3> for Parts<'_> {
+    type Saved = MlpSaved;
+
+    fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
         self.kernel().forward(&Floats::of(x.clone()), output, self.memory())
     }
 
-    pub fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<MlpSaved, GridOverflow> {
+    fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<MlpSaved, GridOverflow> {
         self.kernel().forward_saving(&Floats::of(x.clone()), output, self.memory())
     }
 }

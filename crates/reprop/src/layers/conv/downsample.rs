@@ -1,0 +1,132 @@
+//! The first block of a stage of a residual network, where images shrink or channels grow: an ordinary block between
+//! reversible stages.
+//!
+//! ```text
+//! basic:       h = BN(conv3x3(x2)),  y1 = h,                 y2 = BN(conv1x1(x1)) + relu(BN(conv3x3(relu(h))))
+//! bottleneck:                        y1 = BN(conv1x1(x2)),   y2 = BN(conv1x1(x1)) + branch(x2)
+//! ```
+//! (*PETRA*; `x2` is `x` there and `x1` is `x~`, and the streams have changed places as after every block.)
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition};
+
+use super::super::Initial;
+use super::branch::BranchSaved;
+use super::unit::{UnitSaved, bytes, run_row};
+use super::{ConvBranch, ConvBranchConfig, ConvNorm, ConvolutionConfig};
+
+/// Settings of a [`Downsample`].
+#[derive(Config, Debug)]
+pub struct DownsampleConfig {
+    /// Channels of the streams before.
+    pub from: usize,
+    /// Channels of the streams after.
+    pub to: usize,
+    /// By how much images shrink.
+    pub stride: usize,
+    /// Channels inside a bottleneck; a basic block without.
+    pub inner: Option<usize>,
+}
+
+impl DownsampleConfig {
+    /// A block with initial parameters.
+    pub fn init(&self, initial: &mut Initial) -> Downsample {
+        let Self { from, to, stride, inner } = *self;
+        let convolutions = match inner {
+            None => vec![
+                ConvolutionConfig::new(from, to, 3).with_stride(stride),
+                ConvolutionConfig::new(to, to, 3),
+            ],
+            Some(inner) => vec![
+                ConvolutionConfig::new(from, inner, 1),
+                ConvolutionConfig::new(inner, inner, 3).with_stride(stride),
+                ConvolutionConfig::new(inner, to, 1),
+            ],
+        };
+        let pointwise = ConvolutionConfig::new(from, to, 1).with_stride(stride);
+        Downsample {
+            branch: ConvBranchConfig::new(convolutions).init(initial),
+            shortcut: ConvNorm::new(&pointwise, initial),
+            carry: inner.map(|_| ConvNorm::new(&pointwise, initial)),
+        }
+    }
+}
+
+/// The first block of a stage.
+///
+/// # Shapes
+///
+/// `[batch, height, width, from] -> [batch, height / stride, width / stride, to]`, rounded up, both streams
+#[derive(Module, Debug)]
+pub struct Downsample {
+    /// What is added to the second output.
+    pub branch: ConvBranch,
+    /// What the first stream becomes.
+    pub shortcut: ConvNorm,
+    /// What the second stream becomes; in a basic block, the branch's first layer before its `ReLU`.
+    pub carry: Option<ConvNorm>,
+}
+
+struct DownsampleSaved {
+    x1: Tensor<4>,
+    branch: BranchSaved,
+    shortcut: UnitSaved,
+    carry: Option<UnitSaved>,
+}
+
+impl Saved for DownsampleSaved {
+    fn bytes(&self) -> u64 {
+        self.x1.bytes() + self.branch.bytes() + self.shortcut.bytes() + self.carry.bytes()
+    }
+}
+
+impl Transition<4> for Downsample {
+    fn forward_saving(
+        &self,
+        Streams { x1, x2 }: Streams<4>,
+        context: &Context<'_>,
+    ) -> (Streams<4>, AnySaved) {
+        let shortcut = self.shortcut.run(x1.clone(), context);
+        let (change, units) = run_row(&self.branch.layers, x2.clone(), context);
+        let carry = self.carry.as_ref().map(|carry| carry.run(x2.clone(), context));
+        let y1 = match (&self.carry, &carry) {
+            (Some(layer), Some(saved)) => layer.output(saved),
+            _ => self.branch.layers[0].output(&units[0]),
+        };
+        let y2 = self.shortcut.output(&shortcut) + change;
+        let branch = BranchSaved::new(x2, units);
+        (Streams::new(y1, y2), AnySaved::new(DownsampleSaved { x1, branch, shortcut, carry }))
+    }
+
+    fn vjp(
+        &self,
+        saved: AnySaved,
+        Streams { x1: dy1, x2: dy2 }: Streams<4>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<4> {
+        let DownsampleSaved { x1, branch, shortcut, carry } = saved.into::<DownsampleSaved>();
+        let (dims, x2) = (x1.dims(), branch.input());
+        let dx1 = self.shortcut.vjp(|| x1, dims, shortcut, dy2.clone(), context, gradients);
+        let dx2 = match (&self.carry, carry) {
+            (Some(layer), Some(saved)) => {
+                let carried = layer.vjp(|| x2, dims, saved, dy1, context, gradients);
+                carried + self.branch.row_vjp(branch, dy2, None, context, gradients)
+            }
+            _ => self.branch.row_vjp(branch, dy2, Some(dy1), context, gradients),
+        };
+        Streams::new(dx1, dx2)
+    }
+
+    fn footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
+        let output = self.shortcut.conv.output(dims);
+        let Footprint { saved, forward, vjp } = self.branch.burn_footprint(dims, context);
+        let ends = [Some(&self.shortcut), self.carry.as_ref()];
+        let ends: u64 = ends.into_iter().flatten().map(|unit| unit.saved_bytes(dims, context)).sum();
+        let saved = saved + ends + bytes(dims);
+        Some((output, Footprint { saved, forward: forward + bytes(output), vjp: vjp + bytes(dims) }))
+    }
+}

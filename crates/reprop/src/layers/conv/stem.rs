@@ -1,0 +1,160 @@
+//! The stem of residual networks: a convolution to both streams' channels, batch norm, `ReLU`, and for large images a
+//! max-pool.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::activation::relu;
+use burn::tensor::module::{max_pool2d_with_indices, max_pool2d_with_indices_backward};
+use burn::tensor::ops::MaxPoolOptions;
+use burn::tensor::{Int, Tensor};
+
+use crate::{Context, Error, Footprint, Gradients, Result, Stem, Streams};
+
+use super::super::Initial;
+use super::convolution::{channels_first, channels_last};
+use super::unit::{UnitSaved, bytes};
+use super::{ConvNorm, ConvolutionConfig};
+
+/// Side of the windows that are pooled.
+const POOL: usize = 2;
+
+/// Settings of a [`ConvStem`].
+#[derive(Config, Debug)]
+pub struct ConvStemConfig {
+    /// Side of the square image in pixels.
+    pub image: usize,
+    /// Channels of the image.
+    pub channels: usize,
+    /// Channels of each stream.
+    pub width: usize,
+    /// For large images: a 7x7 convolution of stride 2 and a 2x2 max-pool, instead of a 3x3 convolution.
+    pub reduces: bool,
+}
+
+impl ConvStemConfig {
+    /// Side of the streams' images.
+    pub fn side(&self) -> usize {
+        if self.reduces { self.image.div_ceil(2) / POOL } else { self.image }
+    }
+
+    /// A stem with initial parameters.
+    ///
+    /// # Panics
+    ///
+    /// Panics if pooling leaves nothing of the image.
+    pub fn init(&self, initial: &mut Initial) -> ConvStem {
+        let Self { image, channels, width, reduces } = *self;
+        assert!(self.side() > 0, "an image of {image} pixels is too small for a stem that reduces it");
+        let (kernel, stride) = if reduces { (7, 2) } else { (3, 1) };
+        let config = ConvolutionConfig::new(channels, 2 * width, kernel).with_stride(stride);
+        ConvStem {
+            layer: ConvNorm::new(&config, initial),
+            image,
+            channels,
+            width,
+            side: self.side(),
+            reduces,
+        }
+    }
+}
+
+/// From images to two streams: the first and the second half of the channels.
+///
+/// # Shapes
+///
+/// `[batch, channels, image, image] -> [batch, side, side, width]` twice
+#[derive(Module, Debug)]
+pub struct ConvStem {
+    /// Convolution and norm.
+    pub layer: ConvNorm,
+    image: usize,
+    channels: usize,
+    width: usize,
+    side: usize,
+    reduces: bool,
+}
+
+/// What the derivative needs.
+pub struct StemSaved {
+    /// The images with channels last.
+    images: Tensor<4>,
+    unit: UnitSaved,
+    /// Which pixel of each window was the largest.
+    largest: Option<Tensor<4, Int>>,
+}
+
+impl crate::Saved for StemSaved {
+    fn bytes(&self) -> u64 {
+        self.images.bytes() + self.unit.bytes() + self.largest.bytes()
+    }
+}
+
+fn pooling() -> MaxPoolOptions<2> {
+    MaxPoolOptions::new([POOL; 2]).with_stride([POOL; 2])
+}
+
+impl Stem<4> for ConvStem {
+    type Input = Tensor<4>;
+    type Saved = StemSaved;
+
+    fn check(&self, images: &Tensor<4>) -> Result<()> {
+        let Self { image, channels, .. } = *self;
+        let [batch, found, height, width] = images.dims();
+        if batch == 0 || [found, height, width] != [channels, image, image] {
+            return Err(Error::Shape {
+                what: "images",
+                expected: format!("[1 or more, {channels}, {image}, {image}]"),
+                found: format!("[{batch}, {found}, {height}, {width}]"),
+            });
+        }
+        Ok(())
+    }
+
+    fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<4>, StemSaved) {
+        let images = channels_last(images);
+        let unit = self.layer.run(images.clone(), context);
+        let y = relu(self.layer.output(&unit));
+        let (y, largest) = if self.reduces {
+            let (y, largest) = max_pool2d_with_indices(channels_first(y), pooling());
+            (channels_last(y), Some(largest))
+        } else {
+            (y, None)
+        };
+        let half = |start| y.clone().narrow(3, start, self.width);
+        (Streams::new(half(0), half(self.width)), StemSaved { images, unit, largest })
+    }
+
+    fn vjp(
+        &self,
+        StemSaved { images, unit, largest }: StemSaved,
+        dx: Streams<4>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
+        let dy = Tensor::cat(vec![dx.x1, dx.x2], 3);
+        let dy = match largest {
+            Some(largest) => {
+                let pooled = channels_first(self.layer.output(&unit));
+                let [size, step, none, one] = [[POOL; 2], [POOL; 2], [0; 2], [1; 2]];
+                let dy = channels_first(dy);
+                channels_last(max_pool2d_with_indices_backward(
+                    pooled, size, step, none, one, false, dy, largest,
+                ))
+            }
+            None => dy,
+        };
+        let dz = self.layer.relu_vjp(&unit, dy);
+        self.layer.weights_vjp(|| images, unit, dz, context, gradients);
+    }
+
+    fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
+        let Self { image, channels, width, side, reduces, .. } = *self;
+        let input = [batch, image, image, channels];
+        let output = [batch, side, side, width];
+        let largest =
+            if reduces { 2 * (output.iter().product::<usize>() * size_of::<i64>()) as u64 } else { 0 };
+        let saved = bytes(input) + self.layer.saved_bytes(input, context) + largest;
+        let wide = bytes(self.layer.conv.output(input));
+        Some((output, Footprint { saved, forward: 2 * wide, vjp: 3 * wide }))
+    }
+}

@@ -1,0 +1,265 @@
+//! Sub-blocks that compute in two ways: on Burn's operations, and on fused kernels.
+//!
+//! A sub-block writes the one as [`BurnWay`] and the other as [`FusedWay`]; which of them runs, where masks come in, and how a result is added to a
+//! stream while it is in cache is the same for all, and written here once.
+
+use burn::tensor::Tensor;
+use reprop_kernels::grid::GridOverflow;
+use reprop_kernels::output::{Base, Output};
+
+use super::site;
+use crate::kernels::{Use, onto, tensor, update, value};
+use crate::{Context, Direction, Footprint, Gradients, Residual, Saved};
+
+/// The rates at which a sub-block's output is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Of elements.
+    pub dropout: f64,
+    /// Of whole samples.
+    pub drop_path: f64,
+}
+
+impl Rates {
+    /// Nothing is dropped.
+    pub const NONE: Self = Self { dropout: 0.0, drop_path: 0.0 };
+
+    /// Whether anything is dropped in this pass.
+    pub fn apply(self, context: &Context<'_>) -> bool {
+        context.masks(self.dropout, self.drop_path)
+    }
+
+    /// The output with elements and samples dropped.
+    fn masked<const D: usize>(self, y: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
+        let y = context.dropout(y, self.dropout, site::OUTPUT);
+        context.drop_path(y, self.drop_path, site::PATH)
+    }
+
+    /// The output's gradient with elements and samples dropped.
+    fn masked_gradient<const D: usize>(self, dy: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
+        let dy = context.drop_path(dy, self.drop_path, site::PATH);
+        context.dropout(dy, self.dropout, site::OUTPUT)
+    }
+}
+
+/// A sub-block on Burn's operations.
+pub trait BurnWay<const D: usize>: Send + Sync {
+    /// What the derivative needs.
+    type BurnSaved: Saved;
+
+    /// The rates at which the output is dropped.
+    fn rates(&self) -> Rates;
+
+    /// The output before anything is dropped, and what [`Self::burn_vjp`] needs.
+    fn burn_forward(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::BurnSaved);
+
+    /// The gradient of the input from that of the output.
+    fn burn_vjp(
+        &self,
+        saved: Self::BurnSaved,
+        dy: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<D>;
+
+    /// What Burn's way needs.
+    fn burn_footprint(&self, dims: [usize; D], context: &Context<'_>) -> Footprint;
+}
+
+/// A sub-block on fused kernels. Written beside [`BurnWay`], it writes [`Residual`].
+pub trait FusedWay<const D: usize>: BurnWay<D> {
+    /// What the kernel saves for its derivative, beside the input.
+    type KernelSaved: Send + 'static;
+    /// Parameters as the kernel takes them.
+    type Parts<'p>: FusedParts<D, Saved = Self::KernelSaved>;
+
+    /// Whether this sub-block runs on fused kernels in `context`.
+    fn fuses(&self, context: &Context<'_>) -> bool;
+
+    /// What the kernel takes, if this sub-block runs on it for this input.
+    fn parts<'p>(&self, dims: [usize; D], usage: Use, context: &Context<'p>) -> Option<Self::Parts<'p>>;
+
+    /// From `dy` the gradient of the input, added to `base`, in `dx`; those of the parameters to `gradients`.
+    fn fused_vjp(
+        &self,
+        saved: FusedSaved<D, Self::KernelSaved>,
+        dy: Tensor<D>,
+        dx: (&mut [f32], Base),
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    );
+
+    /// Bytes that a [`FusedSaved`] holds, the input among them.
+    fn fused_saved_bytes(&self, dims: [usize; D]) -> u64;
+
+    /// What the fused way needs, masks not counted.
+    fn fused_footprint(&self, dims: [usize; D]) -> Footprint;
+}
+
+/// A sub-block's parameters, with which its kernel runs.
+pub trait FusedParts<const D: usize> {
+    /// What the derivative needs, beside the input.
+    type Saved;
+
+    /// Writes the output.
+    ///
+    /// # Errors
+    ///
+    /// The output leaves the grid's range.
+    fn forward(&self, x: &Tensor<D>, output: &mut Output) -> Result<(), GridOverflow>;
+
+    /// Writes the output.
+    ///
+    /// # Errors
+    ///
+    /// The output leaves the grid's range.
+    fn forward_saving(&self, x: &Tensor<D>, output: &mut Output) -> Result<Self::Saved, GridOverflow>;
+}
+
+/// What the derivative on fused kernels needs.
+pub struct FusedSaved<const D: usize, K> {
+    /// The input.
+    pub x: Tensor<D>,
+    /// What the kernel saved.
+    pub kernel: K,
+    bytes: u64,
+}
+
+/// What the derivative needs, by the way that it goes.
+pub enum Ways<const D: usize, B, K> {
+    /// Burn's operations.
+    Burn(Box<B>),
+    /// Fused kernels.
+    Fused(Box<FusedSaved<D, K>>),
+}
+
+impl<const D: usize, B: Saved, K: Send + 'static> Saved for Ways<D, B, K> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Burn(saved) => saved.bytes(),
+            Self::Fused(saved) => saved.bytes,
+        }
+    }
+}
+
+/// The kernel's parts, where its output can be added to a stream before anything else is done to it.
+fn parts_onto<'p, const D: usize, T: FusedWay<D>>(
+    sub_block: &T,
+    dims: [usize; D],
+    context: &Context<'p>,
+) -> Option<T::Parts<'p>> {
+    if sub_block.rates().apply(context) { None } else { sub_block.parts(dims, Use::Forward, context) }
+}
+
+fn fused_saved<const D: usize, T: FusedWay<D>>(
+    sub_block: &T,
+    x: Tensor<D>,
+    kernel: T::KernelSaved,
+) -> Ways<D, T::BurnSaved, T::KernelSaved> {
+    let bytes = sub_block.fused_saved_bytes(x.dims());
+    Ways::Fused(Box::new(FusedSaved { x, kernel, bytes }))
+}
+
+impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
+    type Saved = Ways<D, T::BurnSaved, T::KernelSaved>;
+
+    fn forward(&self, x: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
+        let y = match self.parts(x.dims(), Use::Forward, context) {
+            Some(parts) => value(x.dims(), |output| parts.forward(&x, output)).0,
+            None => self.burn_forward(x, context).0,
+        };
+        self.rates().masked(y, context)
+    }
+
+    fn forward_saving(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::Saved) {
+        let (y, saved) = if let Some(parts) = self.parts(x.dims(), Use::Forward, context) {
+            let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
+            (y, fused_saved(self, x, saved))
+        } else {
+            let (y, saved) = self.burn_forward(x, context);
+            (y, Ways::Burn(Box::new(saved)))
+        };
+        (self.rates().masked(y, context), saved)
+    }
+
+    fn vjp(
+        &self,
+        saved: Self::Saved,
+        dy: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<D> {
+        let shape = dy.dims();
+        let dy = self.rates().masked_gradient(dy, context);
+        match saved {
+            Ways::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
+            Ways::Fused(saved) => {
+                let mut dx = vec![0.0; shape.iter().product()];
+                self.fused_vjp(*saved, dy, (&mut dx, Base::Nothing), context, gradients);
+                tensor(dx, shape)
+            }
+        }
+    }
+
+    fn forward_onto(
+        &self,
+        x: Tensor<D>,
+        base: Tensor<D>,
+        direction: Direction,
+        context: &Context<'_>,
+    ) -> Tensor<D> {
+        let arithmetic = context.arithmetic();
+        match parts_onto(self, x.dims(), context) {
+            Some(parts) => onto(base, direction, arithmetic, |output| parts.forward(&x, output)).0,
+            None => arithmetic.apply(base, self.forward(x, context), direction),
+        }
+    }
+
+    fn forward_saving_onto(
+        &self,
+        x: Tensor<D>,
+        base: Tensor<D>,
+        direction: Direction,
+        context: &Context<'_>,
+    ) -> (Tensor<D>, Self::Saved) {
+        let arithmetic = context.arithmetic();
+        if let Some(parts) = parts_onto(self, x.dims(), context) {
+            let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
+            (y, fused_saved(self, x, saved))
+        } else {
+            let (f, saved) = self.forward_saving(x, context);
+            (arithmetic.apply(base, f, direction), saved)
+        }
+    }
+
+    fn vjp_onto(
+        &self,
+        saved: Self::Saved,
+        dy: Tensor<D>,
+        base: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<D> {
+        let dy = self.rates().masked_gradient(dy, context);
+        match saved {
+            Ways::Burn(saved) => base + self.burn_vjp(*saved, dy, context, gradients),
+            Ways::Fused(saved) => {
+                let write = |base: Option<&[f32]>, dx: &mut [f32]| {
+                    let base = base.map_or(Base::Itself, Base::Other);
+                    self.fused_vjp(*saved, dy, (dx, base), context, gradients);
+                };
+                update(base, write).0
+            }
+        }
+    }
+
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
+        if !self.fuses(context) {
+            return Some(self.burn_footprint(dims, context));
+        }
+        let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
+        let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
+        let Footprint { saved, forward, vjp } = self.fused_footprint(dims);
+        Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks })
+    }
+}
