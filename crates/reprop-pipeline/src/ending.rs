@@ -88,7 +88,8 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         if !self.begins() {
             return self.transport.send(Side::Below, message);
         }
-        let values: Vec<u64> = message.tensors.iter().flat_map(|data| data.iter::<i64>()).map(|n| n as u64).collect();
+        let values: Vec<u64> =
+            message.tensors.iter().flat_map(|data| data.iter::<i64>()).map(|n| n as u64).collect();
         let [right, seen] = values[..] else { return Err(self.strange("a test's result", &message)) };
         let score = Score { right, seen };
         self.last_score = Some(score);
@@ -159,7 +160,13 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
     }
 
     /// Sends one of this stage's parameters down, unless this is the first stage.
-    fn hand_over(&mut self, name: String, id: ParamId, data: burn::tensor::TensorData, stage: usize) -> Result<()> {
+    fn hand_over(
+        &mut self,
+        name: String,
+        id: ParamId,
+        data: burn::tensor::TensorData,
+        stage: usize,
+    ) -> Result<()> {
         if self.begins() {
             return Ok(());
         }

@@ -87,7 +87,9 @@ pub enum Error {
         what: String,
     },
     /// A parameter that several stages would change.
-    #[error("the parameter {name} belongs to stages {first} and {second}: tied parameters cannot be cut apart")]
+    #[error(
+        "the parameter {name} belongs to stages {first} and {second}: tied parameters cannot be cut apart"
+    )]
     Tied {
         /// The parameter.
         name: String,

@@ -136,7 +136,8 @@ impl Message {
         bytes.extend(label.as_bytes());
         for data in &self.tensors {
             let number = TYPES.iter().position(|known| *known == data.dtype());
-            let number = number.unwrap_or_else(|| unreachable!("tensors of {:?} do not travel", data.dtype()));
+            let number =
+                number.unwrap_or_else(|| unreachable!("tensors of {:?} do not travel", data.dtype()));
             bytes.extend([number as u8, data.shape().len() as u8]);
             bytes.extend(data.shape().iter().flat_map(|side| (*side as u64).to_le_bytes()));
         }
@@ -173,7 +174,8 @@ impl Message {
         for _ in 0..count {
             let dtype = *TYPES.get(usize::from(byte(bytes)?))?;
             let rank = byte(bytes)?;
-            let shape = (0..rank).map(|_| number(bytes).map(|side| side as usize)).collect::<Option<Vec<_>>>()?;
+            let shape =
+                (0..rank).map(|_| number(bytes).map(|side| side as usize)).collect::<Option<Vec<_>>>()?;
             shapes.push((dtype, shape));
         }
         let mut tensors = Vec::new();
@@ -231,7 +233,10 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let found = Message::decode(&damaged).map(|message| message.verify(4));
-            assert!(matches!(found, None | Some(Err(Error::Checksum { stage: 4, .. }))), "bit {bit}: {found:?}");
+            assert!(
+                matches!(found, None | Some(Err(Error::Checksum { stage: 4, .. }))),
+                "bit {bit}: {found:?}"
+            );
         }
     }
 

@@ -77,7 +77,8 @@ pub(crate) fn load<M: Module>(module: M, parameters: Vec<Named>, renumber: bool)
             let name = self.path.join(".");
             let Some((number, data)) = self.values.remove(&name) else { return param };
             if data.shape()[..] != param.lazy_shape()[..] {
-                self.misfit = Some(format!("{name} has shape {:?}, found {:?}", param.lazy_shape(), data.shape()));
+                self.misfit =
+                    Some(format!("{name} has shape {:?}, found {:?}", param.lazy_shape(), data.shape()));
                 return param;
             }
             let (id, value, mapper) = param.consume();
@@ -127,5 +128,9 @@ pub(crate) fn add_gradients<M: Module>(
     }
     let mut visitor = Visitor { path: Vec::new(), values, device, gradients };
     module.visit(&mut visitor);
-    visitor.values.into_keys().next().map_or(Ok(()), |name| Err(format!("the gradient of {name} does not fit")))
+    visitor
+        .values
+        .into_keys()
+        .next()
+        .map_or(Ok(()), |name| Err(format!("the gradient of {name} does not fit")))
 }

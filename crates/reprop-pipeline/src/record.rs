@@ -17,7 +17,9 @@ use reprop::{Entry, Gradients, Streams, named_gradients};
 use crate::parameters::{self, Named};
 use crate::report::numbers;
 use crate::stash::{Flight, Memory};
-use crate::{Error, Header, Job, Kind, Message, Method, Orders, Piped, Report, Result, Transport, Wire, Worker};
+use crate::{
+    Error, Header, Job, Kind, Message, Method, Orders, Piped, Report, Result, Transport, Wire, Worker,
+};
 
 impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J, T> {
     /// Saves this stage's part of the record after `batch`.
@@ -53,7 +55,8 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             put(parameter(Kind::Parameter, named.id.val(), named));
         }
         let optimizer = self.optimizer.to_record().into_bytes();
-        let optimizer = optimizer.map_err(|error| self.damaged(format!("the optimizer cannot be saved: {error}")))?;
+        let optimizer =
+            optimizer.map_err(|error| self.damaged(format!("the optimizer cannot be saved: {error}")))?;
         let state = TensorData::new(optimizer.to_vec(), [optimizer.len()]);
         put(Message::new(self.header(Kind::Optimizer, batch), vec![state]));
 
@@ -100,7 +103,8 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         let mut rest = record;
         let mut messages = Vec::new();
         while !rest.is_empty() {
-            let message = Message::take(&mut rest).ok_or_else(|| self.damaged("it is cut short".to_owned()))?;
+            let message =
+                Message::take(&mut rest).ok_or_else(|| self.damaged("it is cut short".to_owned()))?;
             message.verify(self.index).map_err(|error| self.damaged(error.to_string()))?;
             messages.push(message);
         }
@@ -147,7 +151,8 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         let misfit = |what| Error::Record { stage, what };
         self.own = own.iter().map(|named| named.id).collect();
         self.network = parameters::load(self.network, own, true).map_err(misfit)?;
-        parameters::add_gradients(&self.network, gradients, &self.job.device(), &mut self.gradients).map_err(misfit)?;
+        parameters::add_gradients(&self.network, gradients, &self.job.device(), &mut self.gradients)
+            .map_err(misfit)?;
         let mut older = HashMap::new();
         for (number, named) in versions {
             older.insert(number, parameters::load(self.network.clone(), named, false).map_err(misfit)?);
@@ -165,7 +170,8 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         let bytes = message.bytes();
         let device = self.job.device();
         let mut tensors = message.tensors.into_iter();
-        let facts: Vec<i64> = tensors.next().iter().flat_map(|data| data.iter::<i64>().collect::<Vec<_>>()).collect();
+        let facts: Vec<i64> =
+            tensors.next().iter().flat_map(|data| data.iter::<i64>().collect::<Vec<_>>()).collect();
         let [updates, flags] = facts[..] else {
             return Err(self.damaged(format!("batch {batch} has no beginning")));
         };

@@ -59,14 +59,16 @@ pub struct Summary {
 
 impl Summary {
     pub(crate) fn pack(self) -> TensorData {
-        let Self { stage, parameter_bytes, input_bytes, version_bytes, activation_peak, waited_micros } = self;
+        let Self { stage, parameter_bytes, input_bytes, version_bytes, activation_peak, waited_micros } =
+            self;
         let all = [stage as u64, parameter_bytes, input_bytes, version_bytes, activation_peak, waited_micros];
         numbers(&all.map(|number| number as i64))
     }
 
     pub(crate) fn unpack(data: &TensorData) -> Option<Self> {
         let numbers: Vec<u64> = data.iter::<i64>().map(|number| number as u64).collect();
-        let [stage, parameter_bytes, input_bytes, version_bytes, activation_peak, waited_micros] = numbers[..]
+        let [stage, parameter_bytes, input_bytes, version_bytes, activation_peak, waited_micros] =
+            numbers[..]
         else {
             return None;
         };

@@ -29,7 +29,8 @@ pub fn run_in_process<const D: usize, N: Piped<D>, J: Job<D, N>>(
                 let network = network.clone();
                 scope.spawn(move || {
                     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                    let pool = pool.map_err(|error| Error::Job { stage: index, message: error.to_string() })?;
+                    let pool =
+                        pool.map_err(|error| Error::Job { stage: index, message: error.to_string() })?;
                     pool.install(|| Worker::new(network, index, settings, job, end)?.run())
                 })
             })

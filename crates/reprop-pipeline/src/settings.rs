@@ -51,9 +51,10 @@ impl Settings {
 
     /// An error unless the stages are all of `places` places, in order.
     pub(crate) fn check(&self, places: usize) -> Result<()> {
-        let ends = self.stages.iter().try_fold(0, |end, stage| {
-            (stage.start == end && !stage.is_empty()).then_some(stage.end)
-        });
+        let ends = self
+            .stages
+            .iter()
+            .try_fold(0, |end, stage| (stage.start == end && !stage.is_empty()).then_some(stage.end));
         if ends == Some(places) && self.accumulate > 0 {
             Ok(())
         } else {

@@ -179,11 +179,8 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         } else {
             let input = matches!(entry, Entry::Input(_));
             let (streams, trail) = stage.record(entry, pass, self.keep(), overlap).map_err(failed)?;
-            let kept = if method.recovers() {
-                trail.stream_bytes() + if input { bytes } else { 0 }
-            } else {
-                0
-            };
+            let kept =
+                if method.recovers() { trail.stream_bytes() + if input { bytes } else { 0 } } else { 0 };
             (Memory::Trail(trail), kept, Some(streams))
         };
         let flight = Flight { batch, memory, orders, bytes, updates: self.updates, report };
@@ -282,7 +279,8 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         let mut tensors = message.tensors.into_iter();
         let unpacked = tensors.next().and_then(|data| Report::unpack(batch, &data)).and_then(|report| {
             let gradients = Streams::unpack(&mut tensors, &device)?;
-            let streams = if tensors.len() > 0 { Some(Streams::unpack(&mut tensors, &device)?) } else { None };
+            let streams =
+                if tensors.len() > 0 { Some(Streams::unpack(&mut tensors, &device)?) } else { None };
             Some((Some(Descent { streams, gradients }), Some(report)))
         });
         unpacked.ok_or_else(|| self.unexpected("a report and streams", found))
@@ -322,7 +320,12 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         self.transport.send(Side::Above, Message::new(header, tensors))
     }
 
-    fn send_down(&mut self, batch: u64, Descent { streams, gradients }: Descent<D>, report: Report) -> Result<()> {
+    fn send_down(
+        &mut self,
+        batch: u64,
+        Descent { streams, gradients }: Descent<D>,
+        report: Report,
+    ) -> Result<()> {
         let mut tensors: Vec<TensorData> = vec![report.pack()];
         gradients.pack(&mut tensors);
         if let Some(streams) = streams {

@@ -102,7 +102,7 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
 
     let (dx, _held) = dx.into_parts();
     let Some(stem) = stem else {
-        let streams = front.output.map(|output| output.into_parts().0);
+        let streams = front.output.filter(|_| hand_down).map(|output| output.into_parts().0);
         return Some(Descent { streams, gradients: dx });
     };
     let context = pass.context(STEM);

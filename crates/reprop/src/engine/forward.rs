@@ -196,7 +196,9 @@ pub(super) fn record_head<const D: usize, N: Network<D>>(
 ) -> (Tensor<1>, Output<D, N>) {
     let place = FIRST_PIECE + network.pieces().len();
     let (streams, held) = streams.into_parts();
-    let (held, top) = if needs_its_output(trail.pieces.last()) {
+    // A head alone has nothing to recover, but the stage below may ask for the streams.
+    let alone = trail.pieces.is_empty() && trail.stem.is_none();
+    let (held, top) = if alone || needs_its_output(trail.pieces.last()) {
         (None, Some(held.keep(streams.clone())))
     } else {
         (Some(held), None)

@@ -49,7 +49,13 @@ fn staged<N: Network<3>>(
 
 #[test]
 fn stages_cut_anywhere_give_the_gradients_of_the_whole_network() {
-    let network = user_network(&[1, 2, 0], &[8, 4, 6], mixed(0.2));
+    for depths in [[1, 2, 0], [2, 0, 1]] {
+        assert_stages_agree(&depths);
+    }
+}
+
+fn assert_stages_agree(depths: &[usize]) {
+    let network = user_network(depths, &[8, 4, 6], mixed(0.2));
     let places = network.places();
     let pass = training(5).step(3);
     let data = || user_data(3);
