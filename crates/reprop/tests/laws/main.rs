@@ -17,6 +17,7 @@ mod networks;
 mod open_tapes;
 mod precisions;
 mod prediction;
+mod rev_resnet;
 mod side_inputs;
 mod stages;
 mod threads;

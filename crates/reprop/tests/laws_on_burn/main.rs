@@ -30,6 +30,8 @@ mod open_tapes;
 mod precisions;
 #[path = "../laws/prediction.rs"]
 mod prediction;
+#[path = "../laws/rev_resnet.rs"]
+mod rev_resnet;
 #[path = "../laws/side_inputs.rs"]
 mod side_inputs;
 #[path = "../laws/stages.rs"]

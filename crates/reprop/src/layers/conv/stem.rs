@@ -152,7 +152,7 @@ impl Stem<4> for ConvStem {
         let input = [batch, image, image, channels];
         let output = [batch, side, side, width];
         let largest =
-            if reduces { 2 * (output.iter().product::<usize>() * size_of::<i64>()) as u64 } else { 0 };
+            if reduces { 2 * (output.iter().product::<usize>() * size_of::<i32>()) as u64 } else { 0 };
         let saved = bytes(input) + self.layer.saved_bytes(input, context) + largest;
         let wide = bytes(self.layer.conv.output(input));
         Some((output, Footprint { saved, forward: 2 * wide, vjp: 3 * wide }))
