@@ -411,6 +411,31 @@ fn commits_overlap_with_writes_and_keep_their_order() {
 }
 
 #[test]
+fn a_point_is_not_overtaken_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = small(folder.path()).durability(Durability::Every(1)).queue(100, u64::MAX).writers(3);
+    let (store, files) = faulty(config.clone());
+    files.set(|faults| {
+        faults.file = "segment";
+        faults.hold_syncs = true;
+    });
+    store.put(key(0), payload(0, LENGTH)).unwrap();
+    let first = store.commit(b"first").unwrap().unwrap();
+    // It has nothing to make durable but itself, two writers are free, and still it has to wait.
+    let second = store.commit(b"second").unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(first.outcome().is_none() && second.outcome().is_none());
+    files.heal();
+    first.wait().unwrap();
+    second.wait().unwrap();
+    drop(store);
+    let (store, recovered) = config.open_existing().unwrap();
+    assert_eq!((&*recovered.meta, recovered.point), (&b"second"[..], 2));
+    assert_eq!(store.get(key(0)).unwrap(), payload(0, LENGTH));
+    store.finish().unwrap();
+}
+
+#[test]
 fn any_thread_may_call() {
     let folder = tempfile::tempdir().unwrap();
     let files = Arc::new(FaultyFiles::new());
