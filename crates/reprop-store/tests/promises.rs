@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use common::{faulty, key, names, payload, small};
 use reprop_store::testing::FaultyFiles;
-use reprop_store::{Codec, DiskConfig, Dtype, Durability, Error, Key, MemoryStore, Payload, Store};
+use reprop_store::{
+    Codec, DiskConfig, Dtype, Durability, Error, FileLayer, Key, LayerFile, MemoryStore, Payload, Store,
+    SystemFiles,
+};
 
 const LENGTH: usize = 40_000;
 
@@ -271,36 +274,7 @@ fn settings_that_would_wait_for_ever_are_refused() {
     assert!(names(folder.path()).is_empty());
 }
 
-// Promise 5: the page cache hides nothing.
-
-/// Of a file's pages, how many are in the page cache, as `fincore` tells; `None` where there is no such program.
-fn cached(path: &std::path::Path) -> Option<u64> {
-    let output = std::process::Command::new("fincore")
-        .args(["-b", "-n", "-r", "-o", "RES"])
-        .arg(path)
-        .output()
-        .ok()?;
-    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
-}
-
-#[test]
-fn neither_writes_nor_reads_stay_in_the_page_cache() {
-    for direct in [true, false] {
-        let folder = tempfile::tempdir().unwrap();
-        let store = DiskConfig::new(folder.path()).direct(direct).create().unwrap();
-        let file = folder.path().join("segment-00000");
-        store.put(key(0), payload(0, 4 << 20)).unwrap().wait().unwrap();
-        let Some(after_write) = cached(&file) else {
-            eprintln!("fincore is not here: nothing was tested");
-            return;
-        };
-        assert!(after_write <= 64 << 10, "{after_write} bytes stay, direct {direct}");
-        store.get(key(0)).unwrap();
-        let after_read = cached(&file).unwrap();
-        assert!(after_read <= 64 << 10, "{after_read} bytes stay, direct {direct}");
-        store.finish().unwrap();
-    }
-}
+// Promise 5: see `page_cache.rs`.
 
 // Promise 6: clean-up and the lock.
 
