@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use common::{faulty, key, names, payload, small};
 use reprop_store::testing::FaultyFiles;
-use reprop_store::{
-    Codec, DiskConfig, Dtype, Durability, Error, FileLayer, Key, LayerFile, MemoryStore, Payload, Store,
-    SystemFiles,
-};
+use reprop_store::{Codec, DiskConfig, Dtype, Durability, Error, Key, MemoryStore, Payload, Store};
 
 const LENGTH: usize = 40_000;
 
