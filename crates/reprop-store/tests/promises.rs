@@ -171,7 +171,7 @@ fn compression_is_counted() {
 fn auto_compresses_on_a_slow_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (store, files) = faulty(DiskConfig::new(folder.path()).codec(Codec::Auto));
-    files.set(|faults| faults.bytes_per_second = Some(20e6));
+    files.set(|faults| faults.bytes_per_second = Some(4e6));
     let mut stored = Vec::new();
     for step in 0..8 {
         let before = store.stats().stored_written;

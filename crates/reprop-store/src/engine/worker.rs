@@ -118,7 +118,10 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
         }
         Err(error) => {
             state.report.failed_writes += 1;
-            state.failures.push_back(error.clone());
+            // No room for what was removed meanwhile is no loss; any other error tells that the disk is bad.
+            if entry.live || !error.is_full() {
+                state.failures.push_back(error.clone());
+            }
             (Phase::Failed(error.clone()), Err(error))
         }
     };
