@@ -1,6 +1,6 @@
 //! How close the store comes to the disk: the same bytes written and read back by plain `pwrite` and `pread` past the page
-//! cache, as `dd` does, then by the store with each codec. Expect the store without a codec within a tenth of the plain
-//! transfers, and `Auto` never far behind the best.
+//! cache, as `dd` does, then by the store with each codec. Plain transfers are the limit; `Auto` should come out near the best
+//! codec, on a machine that does nothing else.
 //!
 //! ```text
 //! cargo run --release -p reprop-store --example throughput -- [FOLDER] [MIB A SNAPSHOT] [SNAPSHOTS]

@@ -58,8 +58,10 @@
 //!
 //! # Memory it takes
 //! Snapshots in the queue ([`DiskConfig::queue`]) and read ahead ([`DiskConfig::read_ahead`]), and for each I/O thread a
-//! buffer as large as the largest snapshot it has seen, twice that with a codec. With the defaults and equal snapshots: six
-//! of them, eight with a codec, whatever the number stored.
+//! buffer as large as the largest snapshot it has seen, two with a codec. With the defaults and equal snapshots: about six
+//! of them, nine with a codec, whatever the number stored.
+//!
+//! It runs on Unix; direct I/O is for Linux, elsewhere files are synced after each write.
 //!
 //! # Durable points
 //! [`Store::commit`] offers a point: what is held at that moment, and a few bytes that say where the caller is. It is made

@@ -10,7 +10,8 @@ use crate::{Key, Payload, Report, Result, Ticket};
 /// ([`Error::key`](crate::Error::key)). A call that returns such an error has done nothing and may be repeated, except
 /// `remove`, which removes all the same. A snapshot whose write failed answers every `get` with that error; to give it
 /// up, `remove` it: then `finish` holds it against nobody, and only the report's
-/// [`failed_writes`](Report::failed_writes) remembers.
+/// [`failed_writes`](Report::failed_writes) remembers. (A full disk met by the write of a snapshot that was removed
+/// meanwhile is counted there too, and not told.)
 pub trait Store: Send + Sync {
     /// Takes a snapshot, in place of any older one of the same key.
     ///

@@ -27,8 +27,12 @@ pub const EIO: i32 = 5;
 /// "No space left on device".
 pub const ENOSPC: i32 = 28;
 
+/// A test that fails while it holds transfers is not to hang.
+const LONGEST: Duration = Duration::from_secs(20);
+
 /// What goes wrong from now on, in files whose names start with `file`. Nothing by default.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "a list of switches")]
 pub struct Faults {
     /// The start of the names of the files meant: `segment`, `manifest`, or nothing for all.
     pub file: &'static str,
@@ -48,10 +52,12 @@ pub struct Faults {
     pub flip_read: Option<u64>,
     /// The next write panics.
     pub panic: bool,
-    /// Writes wait for as long as this is set.
+    /// Writes wait for as long as this is set, 20 seconds at most.
     pub hold_writes: bool,
-    /// Reads wait for as long as this is set.
+    /// Reads wait for as long as this is set, 20 seconds at most.
     pub hold_reads: bool,
+    /// Making a write durable waits for as long as this is set, 20 seconds at most.
+    pub hold_syncs: bool,
     /// How fast the disk is, reads and writes together.
     pub bytes_per_second: Option<f64>,
 }
@@ -97,7 +103,8 @@ impl Shared {
     fn wait(&self, name: &str, held: fn(&Faults) -> bool) -> MutexGuard<'_, Faults> {
         let faults = self.lock();
         let holds = |faults: &mut Faults| name.starts_with(faults.file) && held(faults);
-        self.changed.wait_while(faults, holds).unwrap_or_else(PoisonError::into_inner)
+        let waited = self.changed.wait_timeout_while(faults, LONGEST, holds);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Takes as long as the slow disk would.
@@ -221,7 +228,7 @@ impl LayerFile for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let faults = self.shared.lock();
+        let faults = self.shared.wait(&self.name, |faults| faults.hold_syncs);
         match faults.sync_error {
             Some(errno) if self.name.starts_with(faults.file) => Err(io::Error::from_raw_os_error(errno)),
             _ => {

@@ -400,3 +400,24 @@ fn a_reading_thread_that_is_late_does_not_read_twice_or_read_what_is_gone() {
     assert_eq!((report.failed_reads, report.held), (0, 6 * 40_960));
     assert!(report.reads <= 8, "{report}");
 }
+
+#[test]
+fn no_room_for_what_was_removed_meanwhile_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, files) = faulty(small(folder.path()));
+    files.set(|faults| faults.hold_writes = true);
+    let ticket = store.put(key(0), payload(0, LENGTH)).unwrap();
+    while folder.path().join("segment-00000").metadata().map_or(0, |file| file.len()) == 0 {
+        std::thread::yield_now(); // until room is reserved and the write held
+    }
+    store.remove(key(0)).unwrap();
+    files.set(|faults| {
+        faults.room = Some(0);
+        faults.hold_writes = false;
+    });
+    assert!(ticket.wait().unwrap_err().is_full());
+    files.heal();
+    store.put(key(1), payload(1, LENGTH)).unwrap().wait().unwrap();
+    let report = store.finish().unwrap();
+    assert_eq!((report.failed_writes, report.writes), (1, 1));
+}

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use common::{key, small};
 use proptest::prelude::*;
-use reprop_store::{Codec, Dtype, Durability, Error, Key, MemoryStore, Payload, Store};
+use reprop_store::{
+    BlobConfig, Codec, Dtype, Durability, Error, FolderBlobs, Key, MemoryStore, Payload, Store,
+};
 
 #[derive(Debug, Clone)]
 enum Call {
@@ -105,6 +107,21 @@ proptest! {
         let (model, _) = play(&store, &calls, false);
         check_all(&store, &model);
         prop_assert_eq!(store.stats().held, model.values().map(|payload| payload.len() as u64).sum::<u64>());
+    }
+
+    #[test]
+    fn blobs_agree_with_a_map(
+        calls in prop::collection::vec(call(), 0..60),
+        codec in prop::sample::select(vec![Codec::None, Codec::ShuffleZstd, Codec::Lz4, Codec::Auto]),
+        threads in 1..3_usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let config = BlobConfig::new(FolderBlobs::new(folder.path()).unwrap());
+        let store = config.codec(codec).writers(threads).readers(threads).create().unwrap();
+        let (model, _) = play(&store, &calls, false);
+        check_all(&store, &model);
+        store.finish().unwrap();
+        prop_assert!(common::names(folder.path()).is_empty());
     }
 
     #[test]

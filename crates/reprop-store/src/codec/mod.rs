@@ -22,7 +22,7 @@ pub enum Codec {
     None,
     /// Shuffled, then zstd at level 1: the smallest.
     ShuffleZstd,
-    /// Shuffled, then LZ4: the quickest.
+    /// Shuffled, then LZ4: larger, and as a rule quicker to read back.
     Lz4,
     /// Measures the others on the first snapshots and now and then later, and takes the one whose compressing and
     /// writing together take the least time on this medium.

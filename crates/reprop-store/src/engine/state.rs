@@ -80,8 +80,9 @@ pub(super) struct State {
     /// Writes queued or under way, and their bytes.
     pub(super) pending: usize,
     pub(super) pending_bytes: u64,
-    /// Commits queued or under way.
+    /// Commits queued or under way, and whether one is under way: points are made one after the other.
     pub(super) commits: usize,
+    pub(super) committing: bool,
     /// Writes under way: a commit waits for them.
     pub(super) writing: usize,
     /// Snapshots read ahead or about to be.

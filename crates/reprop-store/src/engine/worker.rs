@@ -55,15 +55,21 @@ fn next_work(shared: &Shared) -> Option<Work> {
         match (state.life, state.jobs.front()) {
             (Life::Abandoned, _) | (Life::Draining, None) => return None,
             (Life::Open, None) => state = shared.wait(&shared.work, state),
-            // A commit names the writes before it, which another writer may still be at.
-            (_, Some(Job::Commit(_))) if state.writing > 0 => state = shared.wait(&shared.work, state),
+            // A commit is the difference to the one before it and names the writes before it; another writer may still
+            // be at either.
+            (_, Some(Job::Commit(_))) if state.writing > 0 || state.committing => {
+                state = shared.wait(&shared.work, state);
+            }
             (_, Some(_)) => match state.jobs.pop_front() {
                 Some(Job::Write(sequence)) => {
                     if let Some((key, payload)) = state.begin_write(sequence) {
                         return Some(Work::Write { sequence, key, payload });
                     }
                 }
-                Some(Job::Commit(commit)) => return Some(Work::Commit(commit)),
+                Some(Job::Commit(commit)) => {
+                    state.committing = true;
+                    return Some(Work::Commit(commit));
+                }
                 None => {}
             },
         }
@@ -112,7 +118,10 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
         }
         Err(error) => {
             state.report.failed_writes += 1;
-            state.failures.push_back(error.clone());
+            // No room for what was removed meanwhile is no loss; any other error tells that the disk is bad.
+            if entry.live || !error.is_full() {
+                state.failures.push_back(error.clone());
+            }
             (Phase::Failed(error.clone()), Err(error))
         }
     };
@@ -180,6 +189,7 @@ fn make_durable(shared: &Shared, commit: Commit) {
     });
     let mut state = shared.lock();
     state.commits -= 1;
+    state.committing = false;
     let ticket = commit.ticket.clone();
     match &done {
         Ok(()) => state.point_done(&commit, &*shared.medium),
