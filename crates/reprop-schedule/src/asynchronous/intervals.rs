@@ -1,6 +1,6 @@
 //! Plans made of intervals: the first state of each but the last on disk, Revolve inside.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::windows::Windows;
 use crate::least::{Backwards, least_sum};
@@ -98,7 +98,7 @@ impl Inside {
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
     Parts { inside: Inside, parts: usize },
-    Windows(Rc<Windows>),
+    Windows(Arc<Windows>),
 }
 
 impl Way {

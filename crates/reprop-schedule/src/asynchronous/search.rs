@@ -1,6 +1,6 @@
 //! The search for the best asynchronous plan.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::intervals::{Inside, LateFetch, Way, even, intervals};
 use super::overlap;
@@ -192,7 +192,7 @@ impl Search<'_> {
     /// them.
     fn windows(&mut self) {
         let longest = self.steps.min(LONGEST_WINDOWS);
-        let windows = Rc::new(Windows::new(longest, self.slots, self.costs));
+        let windows = Arc::new(Windows::new(longest, self.slots, self.costs));
         let way = Way::Windows(windows.clone());
         let found = lengths(self.steps, &windows).into_iter().map(|lengths| {
             let makespan = self.offer(&intervals(&lengths, &way));
