@@ -20,12 +20,8 @@ fn the_oracle_reproduces_the_exact_optima() {
     }
 }
 
-/// The mean excess over the exact optimum that is asked for.
-const MEAN_EXCESS: f64 = 0.0005;
-
 #[test]
-fn small_plans_are_almost_all_optimal_and_never_above_any_other() {
-    let (mut excess, mut cases, mut exact) = (0.0, 0, 0);
+fn small_plans_are_optimal_and_never_above_any_other() {
     for steps in 1..=10_u8 {
         for slots in 1..=3_u32 {
             for w in 0..=6_u8 {
@@ -38,15 +34,10 @@ fn small_plans_are_almost_all_optimal_and_never_above_any_other() {
                 let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
                 assert!(bound <= best + 1e-9, "bound {bound} above {best}: ({n}, {s}, {w})");
                 assert!(makespan <= best_of_the_others(n, s, &costs), "({n}, {s}, {w})");
-                excess += makespan / best - 1.0;
-                cases += 1;
-                exact += usize::from(makespan <= best);
+                assert!(makespan <= best, "({n}, {s}, {w}): {makespan} {best}");
             }
         }
     }
-    let mean = excess / f64::from(cases);
-    println!("mean excess {:.2} %, {exact} of {cases} exact", 100.0 * mean);
-    assert!(mean <= MEAN_EXCESS, "mean excess {mean}");
 }
 
 /// Revolve, Disk-Revolve, periodic and H-Revolve with an ample disk, and the published fixed interval.
@@ -95,17 +86,18 @@ fn within(n: usize, s: usize, w: f64, excess: f64) {
 fn long_plans_are_near_the_lower_bound() {
     // (steps, slots, W), the excess over the bound that is reached, rounded up.
     for (n, s, w, excess) in [
-        (1000, 10, 50.0, 0.029),
+        (1000, 10, 50.0, 0.023),
         (2000, 10, 50.0, 0.021),
         (1000, 10, 10.0, 0.01),
         (1000, 30, 10.0, 0.01),
         (500, 10, 10.0, 0.01),
         (100, 5, 5.0, 0.01),
-        (1000, 5, 20.0, 0.03),
+        (1000, 5, 20.0, 0.029),
         (1000, 1, 20.0, 0.01),
         (1000, 1, 50.0, 0.023),
-        (4000, 10, 50.0, 0.019),
-        (5000, 20, 100.0, 0.026),
+        (4000, 10, 50.0, 0.013),
+        (5000, 20, 100.0, 0.024),
+        (5000, 1, 50.0, 0.018),
     ] {
         within(n, s, w, excess);
     }
@@ -116,14 +108,13 @@ fn long_plans_are_near_the_lower_bound() {
 #[test]
 fn other_long_plans_keep_to_the_excess_they_reach() {
     for (n, s, w, excess) in [
-        (500, 10, 50.0, 0.037),
+        (500, 10, 50.0, 0.036),
         (1000, 10, 20.0, 0.033),
         (1000, 20, 100.0, 0.046),
         (909, 20, 40.0, 0.085),
         (1000, 3, 20.0, 0.09),
         (1000, 2, 20.0, 0.184),
-        (5000, 3, 20.0, 0.137),
-        (5000, 1, 50.0, 0.04),
+        (5000, 3, 20.0, 0.088),
     ] {
         within(n, s, w, excess);
     }
@@ -152,11 +143,11 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
     }
 }
 
-/// Unequal prices, on both channels: every eleventh of all combinations.
+/// Unequal prices, on both channels: every seventeenth of all combinations.
 #[test]
 fn the_bound_never_exceeds_the_exact_optimum() {
     let (mut cases, mut met) = (0, 0);
-    for number in (0..4 * 3 * 3 * 4 * 4 * 3 * 2_usize).step_by(11) {
+    for number in (0..4 * 3 * 3 * 4 * 4 * 3 * 2_usize).step_by(17) {
         let mut left = number;
         let mut digit = |base: usize| {
             let value = left % base;
@@ -227,6 +218,9 @@ fn ten_million_steps_stream_at_a_constant_cost_per_step() {
 #[test]
 fn streamed_plans_obey_the_laws_and_are_never_above_the_others() {
     let steps = 4000;
+    let idle = lower_bound(steps, 60, &costs(1e6), Channels::Shared).unwrap();
+    let revolve = advances(steps, 60) + steps as u128;
+    assert_eq!(idle as u128, revolve, "a disk too slow to be used");
     for (slots, w) in [(1, 5.0), (2, 50.0), (3, 0.0), (5, 5.0), (10, 50.0), (4000, 9.0), (60, 1e6)] {
         let costs = costs(w);
         let plan = Async::new(steps, slots, &costs, Channels::Shared).unwrap();

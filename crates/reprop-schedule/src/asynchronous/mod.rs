@@ -34,23 +34,23 @@ const LONGEST_SEARCHED: usize = 3000;
 /// The last interval stays in memory, and so do written states while there is room. So it is never worse than
 /// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
-/// For `f = b = 1` and `W = R` it reaches the exact optimum in 209 of the 210 cases `n <= 10`, `s <= 3`, `W <= 6`. For
-/// long chains, above [`lower_bound`](crate::lower_bound) by:
+/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`. Long chains
+/// are above [`lower_bound`](crate::lower_bound) by:
 ///
 /// | steps, slots, W | above | steps, slots, W | above |
 /// |---|---|---|---|
 /// | 1000, 10, 10 | 0.1 % | 1000, 10, 20 | 3.3 % |
 /// | 1000, 1, 20 | 1.0 % | 500, 10, 50 | 3.6 % |
-/// | 1000, 1, 50 | 2.2 % | 1000, 20, 100 | 4.6 % |
-/// | 1000, 10, 50 | 2.8 % | 1000, 3, 20 | 8.9 % |
-/// | 1000, 5, 20 | 3.0 % | 1000, 2, 20 | 18 % |
+/// | 1000, 10, 50 | 2.3 % | 1000, 20, 100 | 4.6 % |
+/// | 1000, 1, 50 | 2.3 % | 1000, 3, 20 | 8.9 % |
+/// | 1000, 5, 20 | 2.9 % | 1000, 2, 20 | 18 % |
 ///
 /// With two slots most of that is the bound's: the exact optimum of (14, 2, 8) is 44, which the planner reaches, and
 /// the bound 38. Up to 9 % remain where `s W` is near `n` or above, as for (909, 20, 40); there it is not known
 /// which side they are on.
 ///
-/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives
-/// the interval, its parts and the time of the fetch, and the actions stream in constant memory. *Use it* whenever there
+/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps all intervals
+/// are equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there
 /// is a disk or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
 /// [`HRevolve`](crate::HRevolve).
 ///

@@ -49,7 +49,7 @@ pub(super) struct Windows {
 const PARTS: usize = 48;
 
 impl Windows {
-    /// For intervals up to `longest` steps.
+    /// For intervals up to `longest` steps and reads of tier 1.
     pub(super) fn new(longest: usize, slots: usize, costs: &Costs) -> Self {
         let (f, b, read) = (costs.forward, costs.backward, costs.tier(1).read);
         let time = |slots: usize| -> Vec<f64> {
@@ -190,7 +190,8 @@ impl Windows {
                 return plan.many(Revolve::over(start, middle, slots - 1));
             }
             plan.many(Revolve::over(middle, end, slots - 1));
-            saved = matches!(self.choice(middle - start, (depth, filled)), Choice::Below(_) | Choice::Above(_));
+            saved =
+                matches!(self.choice(middle - start, (depth, filled)), Choice::Below(_) | Choice::Above(_));
             plan.one(Action::Load { step: start, slot, keep: saved });
             end = middle;
         }
