@@ -20,12 +20,8 @@ fn the_oracle_reproduces_the_exact_optima() {
     }
 }
 
-/// The mean excess over the exact optimum that is asked for.
-const MEAN_EXCESS: f64 = 0.002;
-
 #[test]
-fn small_plans_are_within_a_fifth_of_a_percent_of_the_optimum_on_average_and_never_above_any_other() {
-    let (mut excess, mut cases, mut exact) = (0.0, 0, 0);
+fn small_plans_are_optimal_and_never_above_any_other() {
     for steps in 1..=10_u8 {
         for slots in 1..=3_u32 {
             for w in 0..=6_u8 {
@@ -38,15 +34,10 @@ fn small_plans_are_within_a_fifth_of_a_percent_of_the_optimum_on_average_and_nev
                 let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
                 assert!(bound <= best + 1e-9, "bound {bound} above {best}: ({n}, {s}, {w})");
                 assert!(makespan <= best_of_the_others(n, s, &costs), "({n}, {s}, {w})");
-                excess += makespan / best - 1.0;
-                cases += 1;
-                exact += usize::from(makespan <= best);
+                assert!(makespan <= best, "({n}, {s}, {w}): {makespan} {best}");
             }
         }
     }
-    let mean = excess / f64::from(cases);
-    println!("mean excess {:.2} %, {exact} of {cases} exact", 100.0 * mean);
-    assert!(mean <= MEAN_EXCESS, "mean excess {mean}");
 }
 
 /// Revolve, Disk-Revolve, periodic and H-Revolve with an ample disk, and the published fixed interval.
@@ -95,34 +86,35 @@ fn within(n: usize, s: usize, w: f64, excess: f64) {
 fn long_plans_are_near_the_lower_bound() {
     // (steps, slots, W), the excess over the bound that is reached, rounded up.
     for (n, s, w, excess) in [
-        (1000, 10, 50.0, 0.029),
+        (1000, 10, 50.0, 0.023),
         (2000, 10, 50.0, 0.021),
         (1000, 10, 10.0, 0.01),
         (1000, 30, 10.0, 0.01),
         (500, 10, 10.0, 0.01),
         (100, 5, 5.0, 0.01),
-        (4000, 10, 50.0, 0.019),
-        (5000, 20, 100.0, 0.026),
+        (1000, 5, 20.0, 0.029),
+        (1000, 1, 20.0, 0.01),
+        (1000, 1, 50.0, 0.023),
+        (4000, 10, 50.0, 0.013),
+        (5000, 20, 100.0, 0.024),
+        (5000, 1, 50.0, 0.018),
     ] {
         within(n, s, w, excess);
     }
 }
 
-/// Where memory is scarce the bound is the looser side, as the exact optima below show. Where `s W` is near `n` or
-/// above, it gives away as many writes and reads as there are slots; how much of that a plan could use is open.
+/// Where `s W` is near `n` or above, the bound gives away as many writes and reads as there are slots. With two or three
+/// slots it lets a read be hidden piece by piece, which no plan can do; the exact optima below show how much that is.
 #[test]
 fn other_long_plans_keep_to_the_excess_they_reach() {
     for (n, s, w, excess) in [
-        (500, 10, 50.0, 0.043),
-        (1000, 10, 20.0, 0.036),
-        (1000, 20, 100.0, 0.05),
-        (909, 20, 40.0, 0.091),
-        (1000, 5, 20.0, 0.064),
-        (1000, 3, 20.0, 0.134),
+        (500, 10, 50.0, 0.036),
+        (1000, 10, 20.0, 0.033),
+        (1000, 20, 100.0, 0.046),
+        (909, 20, 40.0, 0.085),
+        (1000, 3, 20.0, 0.09),
         (1000, 2, 20.0, 0.184),
-        (1000, 1, 50.0, 0.135),
-        (5000, 3, 20.0, 0.137),
-        (5000, 1, 50.0, 0.154),
+        (5000, 3, 20.0, 0.088),
     ] {
         within(n, s, w, excess);
     }
@@ -132,22 +124,58 @@ fn other_long_plans_keep_to_the_excess_they_reach() {
 fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
     // (steps, slots, W), the exact optimum, and by how much at least it exceeds the bound.
     for (steps, slots, w, best, gap) in [
-        (12, 1, 8, 56, 0.11),
-        (12, 1, 12, 64, 0.12),
         (12, 2, 6, 35, 0.15),
         (12, 2, 8, 36, 0.14),
         (14, 2, 8, 44, 0.15),
         (14, 3, 8, 37, 0.04),
+        (12, 1, 8, 56, 0.0),
+        (12, 1, 12, 64, 0.0),
     ] {
         let (n, s, costs) = (usize::from(steps), slots as usize, costs(f64::from(w)));
         let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
         let makespan = simulate(plan, &costs, Channels::Shared).makespan;
         assert_eq!(optimum(&Case::unit(steps, slots, w), makespan as usize), best, "({n}, {s}, {w})");
         let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
+        println!("({n}, {s}, {w}): {best} {bound} {makespan}");
         assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
         let near = if slots == 3 { 1.03 } else { 1.0 };
         assert!(makespan <= near * best as f64, "({n}, {s}, {w}): {makespan} {best}");
     }
+}
+
+/// Unequal prices, on both channels: every seventeenth of all combinations.
+#[test]
+fn the_bound_never_exceeds_the_exact_optimum() {
+    let (mut cases, mut met) = (0, 0);
+    for number in (0..4 * 3 * 3 * 4 * 4 * 3 * 2_usize).step_by(17) {
+        let mut left = number;
+        let mut digit = |base: usize| {
+            let value = left % base;
+            left /= base;
+            value as u8
+        };
+        let case = Case {
+            steps: 3 + digit(4),
+            slots: 1 + u32::from(digit(3)),
+            forward: 1 + digit(3),
+            backward: digit(4),
+            write: [0, 2, 5, 8][usize::from(digit(4))],
+            read: [1, 4, 7][usize::from(digit(3))],
+            shared: digit(2) == 0,
+        };
+        let (n, s) = (usize::from(case.steps), case.slots as usize);
+        let costs = Costs::new(f64::from(case.forward), f64::from(case.backward)).unwrap();
+        let costs = costs.disk(f64::from(case.write), f64::from(case.read)).unwrap();
+        let channels = if case.shared { Channels::Shared } else { Channels::Separate };
+        let known = DiskRevolve::new(n, s, &costs).unwrap().makespan();
+        let best = optimum(&case, known as usize) as f64;
+        let bound = lower_bound(n, s, &costs, channels).unwrap();
+        assert!(bound <= best + 1e-9, "{case:?}: {bound} {best}");
+        cases += 1;
+        met += usize::from(bound > best - 1.0 + 1e-9);
+    }
+    println!("{met} of {cases} bounds are the optimum when rounded up");
+    assert!(2 * met > cases);
 }
 
 #[test]
@@ -190,6 +218,9 @@ fn ten_million_steps_stream_at_a_constant_cost_per_step() {
 #[test]
 fn streamed_plans_obey_the_laws_and_are_never_above_the_others() {
     let steps = 4000;
+    let idle = lower_bound(steps, 60, &costs(1e6), Channels::Shared).unwrap();
+    let revolve = advances(steps, 60) + steps as u128;
+    assert_eq!(idle as u128, revolve, "a disk too slow to be used");
     for (slots, w) in [(1, 5.0), (2, 50.0), (3, 0.0), (5, 5.0), (10, 50.0), (4000, 9.0), (60, 1e6)] {
         let costs = costs(w);
         let plan = Async::new(steps, slots, &costs, Channels::Shared).unwrap();

@@ -26,24 +26,32 @@ const LONGEST_SEARCHED: usize = 3000;
 /// - even intervals of every length: a shorter one stalls and recomputes less; floor and ceiling are mixed
 ///   for a fractional mean;
 /// - intervals in parts, each from the interval's first state read anew, where writes hold up the way forward;
-/// - intervals that use all slots until the next fetch needs one;
+/// - intervals that use all slots until the next fetch needs one, in parts of any length, and as many and as long as a
+///   dynamic programme finds best (`asynchronous/windows.rs`);
 /// - a last interval of any length, and uneven ones, found by moving borders;
 /// - Disk-Revolve at weighed prices, the unweighed included, with its transfers moved to the background.
 ///
 /// The last interval stays in memory, and so do written states while there is room. So it is never worse than
 /// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
-/// For `f = b = 1` and `W = R` it is 0.1 % above the exact optimum on average over all `n <= 10`, `s <= 3`,
-/// `W <= 6`, and reaches it in 207 cases of 210. For (n, s, W) = (1000, 10, 50) it is 2.8 % above
-/// [`lower_bound`](crate::lower_bound), for (1000, 10, 10) and (1000, 30, 10) 0.1 %. With few slots it is more: 6.4 %
-/// for (1000, 5, 20), 13 % for (1000, 3, 20) and (1000, 1, 50). Small cases of this kind that can be solved
-/// exactly say that the bound is the looser side: the optimum of (12, 1, 12) is 64, which the planner
-/// reaches, and the bound 57; of (14, 2, 8) 44, and the bound 38. Up to 10 % remain where `s W` is near `n` or
-/// above, as for (909, 20, 40); there it is not known which side they are on.
+/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`. Long chains
+/// are above [`lower_bound`](crate::lower_bound) by:
 ///
-/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps a formula gives
-/// the interval, its parts and the time of the fetch, and the actions stream in constant memory. *Use it* whenever there is a disk or a slower
-/// memory and a thread to serve it. *Not* when transfers block the computation anyway:
+/// | steps, slots, W | above | steps, slots, W | above |
+/// |---|---|---|---|
+/// | 1000, 10, 10 | 0.1 % | 1000, 10, 20 | 3.3 % |
+/// | 1000, 1, 20 | 1.0 % | 500, 10, 50 | 3.6 % |
+/// | 1000, 10, 50 | 2.3 % | 1000, 20, 100 | 4.6 % |
+/// | 1000, 1, 50 | 2.3 % | 1000, 3, 20 | 8.9 % |
+/// | 1000, 5, 20 | 2.9 % | 1000, 2, 20 | 18 % |
+///
+/// With two slots most of that is the bound's: the exact optimum of (14, 2, 8) is 44, which the planner reaches, and
+/// the bound 38. Up to 9 % remain where `s W` is near `n` or above, as for (909, 20, 40); there it is not known
+/// which side they are on.
+///
+/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps all intervals
+/// are equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there
+/// is a disk or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
 /// [`HRevolve`](crate::HRevolve).
 ///
 /// ```

@@ -1,8 +1,9 @@
 //! The search for the best asynchronous plan.
 
-use std::rc::Rc;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use super::intervals::{Inside, LateFetch, Way, even, intervals};
+use super::intervals::{Way, even, intervals};
 use super::overlap;
 use super::windows::Windows;
 use crate::bound::weigh;
@@ -35,6 +36,9 @@ const FEW: usize = 100;
 const MANY: usize = 80;
 const CLIMBS: usize = 6;
 
+/// Factors of the time of a read that windows are planned for.
+const READS: [f64; 5] = [1.0, 0.25, 0.5, 1.5, 2.0];
+
 /// Intervals, how they are reversed, and what that takes.
 #[derive(Clone)]
 struct Found {
@@ -50,8 +54,8 @@ struct Search<'a> {
     slots: usize,
     costs: &'a Costs,
     channels: Channels,
-    /// The ways to reverse an interval that are tried.
-    insides: Vec<Inside>,
+    /// For reads as long as they are, and for short chains also for others: a read may have to wait for a write.
+    windows: Vec<Arc<Windows>>,
     best: Vec<Action>,
     run: Run,
 }
@@ -64,11 +68,12 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     if steps == 1 {
         return (revolve, run);
     }
-    let mut insides: Vec<Inside> = own_slots(slots).map(Inside::Revolve).collect();
-    if slots > 1 {
-        insides.push(Inside::LateFetch(LateFetch::new(steps, slots, costs)));
-    }
-    let mut search = Search { steps, slots, costs, channels, insides, best: revolve, run };
+    let factors = if steps <= FEW { &READS[..] } else { &[1.0] };
+    let windows = |&factor: &f64| {
+        Arc::new(Windows::new(steps.min(LONGEST_WINDOWS), slots, &weigh(costs, 1.0, 1.0, factor)))
+    };
+    let windows = factors.iter().map(windows).collect();
+    let mut search = Search { steps, slots, costs, channels, windows, best: revolve, run };
     let even = search.intervals();
     let tailed = search.tails(&even);
     let starts = if steps <= FEW { CLIMBS } else { 1 };
@@ -128,17 +133,26 @@ impl Search<'_> {
             // Parts save writes: where the way forward hides them, there is nothing to save.
             let parts =
                 (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
-            for parts in 1..=(parts as usize).clamp(1, PARTS) {
-                for inside in self.insides.clone() {
-                    let way = Way::Parts { inside, parts };
-                    let makespan = self.offer(&intervals(&lengths, &way));
-                    found.push(Found { makespan, interval, lengths: lengths.clone(), way });
-                }
+            let parts = 1..=(parts as usize).clamp(1, PARTS);
+            for way in self.ways(parts) {
+                let makespan = self.offer(&intervals(&lengths, &way));
+                found.push(Found { makespan, interval, lengths: lengths.clone(), way });
             }
         }
         found.sort_by(|a, b| a.makespan.total_cmp(&b.makespan));
         found.truncate(if self.steps <= FEW { MANY } else { BEST });
         found
+    }
+
+    /// The ways to reverse intervals, in up to so many parts.
+    fn ways(&self, parts: RangeInclusive<usize>) -> Vec<Way> {
+        let mut ways: Vec<Way> = self.windows.iter().cloned().map(Way::Windows).collect();
+        for parts in parts {
+            ways.extend(own_slots(self.slots).map(|slots| Way::Parts { slots, parts }));
+            let windows = self.windows.iter().cloned();
+            ways.extend(windows.map(|windows| Way::PartsWithWindows { windows, parts }));
+        }
+        ways
     }
 
     /// Other lengths of the last interval, which is reversed where it stands: it has no read to wait for and all
@@ -188,13 +202,10 @@ impl Search<'_> {
         }
     }
 
-    /// Intervals with windows, of the lengths that the dynamic programme at these prices finds for each number of
-    /// them.
+    /// Intervals with windows, of the lengths that the dynamic programme finds for each number of them.
     fn windows(&mut self) {
-        let longest = self.steps.min(LONGEST_WINDOWS);
-        let windows = Rc::new(Windows::new(longest, self.slots, self.costs));
-        let way = Way::Windows(windows.clone());
-        let found = lengths(self.steps, &windows).into_iter().map(|lengths| {
+        let way = Way::Windows(self.windows[0].clone());
+        let found = lengths(self.steps, &self.windows[0]).into_iter().map(|lengths| {
             let makespan = self.offer(&intervals(&lengths, &way));
             (makespan, lengths)
         });

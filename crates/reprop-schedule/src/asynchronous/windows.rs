@@ -49,7 +49,7 @@ pub(super) struct Windows {
 const PARTS: usize = 48;
 
 impl Windows {
-    /// For intervals up to `longest` steps.
+    /// For intervals up to `longest` steps and reads of tier 1.
     pub(super) fn new(longest: usize, slots: usize, costs: &Costs) -> Self {
         let (f, b, read) = (costs.forward, costs.backward, costs.tier(1).read);
         let time = |slots: usize| -> Vec<f64> {
@@ -150,7 +150,7 @@ impl Windows {
     }
 
     /// Reverses `start .. end` from the working state `x_start`.
-    pub(super) fn reverse(&self, start: usize, end: usize, plan: &mut Vec<Action>) {
+    pub(super) fn reverse(&self, start: usize, end: usize, plan: &mut impl Plan) {
         self.stretch(start, end, (0, 0), plan);
     }
 
@@ -160,54 +160,96 @@ impl Windows {
     }
 
     /// `depth` slots are taken, and what follows fills some of the window.
-    fn stretch(&self, start: usize, end: usize, (depth, filled): (usize, usize), plan: &mut Vec<Action>) {
+    fn stretch(&self, start: usize, end: usize, (depth, filled): (usize, usize), plan: &mut impl Plan) {
         let slots = self.slots - depth;
         let slot = Slot::memory(slots - 1);
         let mut end = end;
         let mut saved = false;
         loop {
             let (middle, above) = match self.choice(end - start, (depth, filled)) {
-                Choice::Before => return plan.extend(Revolve::over(start, end, slots)),
-                Choice::Within => return plan.extend(Revolve::over(start, end, slots - 1)),
+                Choice::Before => {
+                    plan.many(Revolve::over(start, end, slots));
+                    return plan.open(slot);
+                }
+                Choice::Within => {
+                    plan.open(slot);
+                    return plan.many(Revolve::over(start, end, slots - 1));
+                }
                 Choice::Below(j) => (start + j, false),
                 Choice::Above(j) => (start + j, true),
             };
             if !saved {
-                plan.push(Action::Save { step: start, slot });
+                plan.one(Action::Save { step: start, slot });
             }
-            plan.push(Action::Forward { from: start, to: middle });
+            plan.one(Action::Forward { from: start, to: middle });
             if above {
                 let done = self.read * filled as f64 / PARTS as f64;
                 let filled = self.filled(done + self.times[depth + 1][middle - start]);
                 self.stretch(middle, end, (depth + 1, filled), plan);
-                plan.push(Action::Load { step: start, slot, keep: false });
-                return plan.extend(Revolve::over(start, middle, slots - 1));
+                plan.one(Action::Load { step: start, slot, keep: false });
+                return plan.many(Revolve::over(start, middle, slots - 1));
             }
-            plan.extend(Revolve::over(middle, end, slots - 1));
+            plan.many(Revolve::over(middle, end, slots - 1));
             saved =
                 matches!(self.choice(middle - start, (depth, filled)), Choice::Below(_) | Choice::Above(_));
-            plan.push(Action::Load { step: start, slot, keep: saved });
+            plan.one(Action::Load { step: start, slot, keep: saved });
             end = middle;
         }
     }
 
+    /// Where the part of an interval that is reversed first starts, `length` steps of it being left.
+    pub(super) fn part(&self, length: usize) -> usize {
+        self.cuts.get(length).map_or(0, |&(cut, _)| cut)
+    }
+
+    /// Reverses the upper part of `start .. end` from the working state `x_start`.
+    pub(super) fn upper(&self, start: usize, end: usize, plan: &mut impl Plan) {
+        let (cut, within) = self.cuts.get(end - start).copied().unwrap_or_default();
+        let middle = start + cut;
+        if within {
+            plan.open(Slot::memory(self.slots - 1));
+        }
+        if cut > 0 {
+            plan.one(Action::Forward { from: start, to: middle });
+        }
+        if within {
+            plan.many(Revolve::over(middle, end, self.slots - 1));
+        } else {
+            self.reverse(middle, end, plan);
+        }
+    }
+
     /// Loads and reverses `start .. end`, whose first state is in the disk slot `index`.
-    pub(super) fn interval(&self, start: usize, end: usize, index: usize, plan: &mut Vec<Action>) {
+    pub(super) fn interval(&self, start: usize, end: usize, index: usize, plan: &mut impl Plan) {
         let mut end = end;
-        loop {
-            let (cut, within) = self.cuts.get(end - start).copied().unwrap_or_default();
-            plan.push(Action::Load { step: start, slot: Slot::disk(index), keep: cut > 0 });
-            if cut == 0 {
-                return self.reverse(start, end, plan);
-            }
-            let middle = start + cut;
-            plan.push(Action::Forward { from: start, to: middle });
-            if within {
-                plan.extend(Revolve::over(middle, end, self.slots - 1));
-            } else {
-                self.reverse(middle, end, plan);
-            }
+        while end > start {
+            let middle = start + self.part(end - start);
+            plan.one(Action::Load { step: start, slot: Slot::disk(index), keep: middle > start });
+            self.upper(start, end, plan);
             end = middle;
         }
     }
+}
+
+/// What takes the actions.
+pub(super) trait Plan {
+    /// Takes one action.
+    fn one(&mut self, action: Action);
+    /// Takes all of these.
+    fn many(&mut self, revolve: Revolve);
+    /// The window opens: from here on the slot is kept for the next fetch.
+    fn open(&mut self, slot: Slot);
+}
+
+/// Whoever hides the transfers later finds the windows by the memory in use.
+impl Plan for Vec<Action> {
+    fn one(&mut self, action: Action) {
+        self.push(action);
+    }
+
+    fn many(&mut self, revolve: Revolve) {
+        self.extend(revolve);
+    }
+
+    fn open(&mut self, _: Slot) {}
 }

@@ -2,16 +2,19 @@
 
 mod memory;
 mod phases;
+#[cfg(test)]
+mod relaxed;
+mod single;
 
 use crate::disk_revolve::Again;
-use crate::{Channels, Costs, Error, Transfer};
+use crate::{Channels, Costs, Error, Transfer, advances};
 use phases::{Weights, two_phases};
 
 /// The longest chain for which the whole run is weighed.
 pub(crate) const LONGEST_WEIGHED: usize = 3000;
 
 /// A time that no schedule with `slots` memory slots and an unlimited disk beats, with transfers in the
-/// background, whatever its order: the larger of two bounds. Only states are snapshots, not steps' saved tensors.
+/// background, whatever its order: the largest of four bounds. Only states are snapshots, not steps' saved tensors.
 ///
 /// *Whole run.* Let a schedule compute for `C` and transfer for `X` (one channel). Each runs on its own clock, so
 /// the makespan is at least `max(C, X) >= (1 - a) C + a X` for every `a` in `[0, 1]`. The same actions, each
@@ -26,9 +29,14 @@ pub(crate) const LONGEST_WEIGHED: usize = 3000;
 /// synchronous schedule, with a price of its own for work with full memory; `bound/phases.rs` has the
 /// proof that its optimum is a Disk-Revolve too.
 ///
-/// It is loose where `s w` is near `n f` or above, since it gives away one write and one read for each slot (up to 10 %),
-/// and with one or two slots, where a fetch cannot start before the last work with full memory, not only
-/// not during it (6 to 16 % below the exact optimum in small cases).
+/// *One slot.* A read then hides behind a single run, and the schedule falls apart into the runs between reads;
+/// `bound/single.rs` prices them.
+///
+/// *No reads.* A schedule that reads nothing takes as long as Revolve; any other at least `w + r + b`.
+///
+/// It is loose where `s w` is near `n f` or above, since it gives away one write and one read for each slot (up to
+/// 9 %), and with two or three slots: it lets a read be hidden piece by piece between times of full memory, though a
+/// read needs its slot without a break (4 to 16 % below the exact optimum in small cases).
 ///
 /// With separate channels the transfer time is at least half the sum of both: in `X` transfers count half.
 ///
@@ -60,7 +68,11 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
             two_phases(steps, slots, &costs, channels, weights)
         })
     });
-    Ok(phases.fold(computation.max(whole), f64::max))
+    let single = if slots == 1 { single::single_slot(steps, &costs) } else { 0.0 };
+    // Either nothing is read, or a write, a read and a reverse step follow one another.
+    let (disk, memory_only) = (costs.tier(1), costs.forward * advances(steps, slots) as f64);
+    let idle = (memory_only + costs.backward * steps as f64).min(disk.write + disk.read + costs.backward);
+    Ok(phases.fold(computation.max(whole).max(single).max(idle), f64::max))
 }
 
 /// How the weight is shared between the two constraints on transfers.
