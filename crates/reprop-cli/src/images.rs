@@ -67,7 +67,8 @@ impl Batch {
         Self::new(pixels, labels, channels, side, device)
     }
 
-    fn new(pixels: Vec<f32>, labels: Vec<i32>, channels: usize, side: usize, device: &Device) -> Self {
+    /// Pixels and labels on the device.
+    pub fn new(pixels: Vec<f32>, labels: Vec<i32>, channels: usize, side: usize, device: &Device) -> Self {
         let count = labels.len();
         // Inputs stay off any graph: the engine differentiates by itself.
         let device = device.clone().inner();

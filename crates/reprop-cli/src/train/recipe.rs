@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 const EPSILON: f32 = 1e-8;
 /// Parameters that are not decayed, by a part of their names.
-const UNDECAYED: [&str; 5] = ["bias", "gamma", "beta", "positions", "norm"];
+const UNDECAYED: [&str; 4] = ["bias", "gamma", "beta", "positions"];
 
 const FILES: [&str; 4] = [
     include_str!("../../recipes/digits.json"),
@@ -148,7 +148,9 @@ mod tests {
         let mut names: Vec<String> = Recipe::all().into_iter().map(|recipe| recipe.name).collect();
         names.dedup();
         assert_eq!(names.len(), FILES.len());
-        for (model, data) in [("rev-vit-ti", "digits"), ("rev-resnet-18", "cifar10"), ("rev-vit-ti", "cifar10")] {
+        for (model, data) in
+            [("rev-vit-ti", "digits"), ("rev-resnet-18", "cifar10"), ("rev-vit-ti", "cifar10")]
+        {
             assert!(Recipe::by_name(Recipe::default_name(model, data)).is_ok());
         }
     }
