@@ -1,4 +1,4 @@
-"""Runs both sides of units A and B in turn and prints medians and ratios.
+"""Runs both sides in turn, step by step, and prints medians and ratios.
 
     compare.py --ours <program> --peer <command>
 
@@ -13,7 +13,12 @@ import statistics
 import subprocess
 import sys
 
+# What each comparison is to reach: units of work, and whole steps.
 UNITS = {"A 8": 1.15, "A 2": 1.2, "A 1": 1.3, "B 64": 3.0, "B 128": 2.7, "B 256": 2.5}
+STEPS = {
+    "rev-vit-s stored 8": 1.15, "rev-vit-s reprop 8": 1.15,
+    "rev-resnet-18 stored 64": 2.5, "rev-resnet-18 reprop 64": 2.5,
+}  # fmt: skip
 
 
 class Side:
@@ -33,11 +38,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--units", nargs="*", default=list(UNITS))
+    parser.add_argument("--units", nargs="*", help="what to run: `A 8`, `rev-vit-s reprop 8`, ...")
+    parser.add_argument("--steps", action="store_true", help="whole training steps and not units")
     parser.add_argument("--json", help="write all times here")
     parser.add_argument("--ours", required=True)
     parser.add_argument("--peer", nargs="+", required=True)
     args = parser.parse_args()
+    floors = STEPS if args.steps else UNITS
+    args.units = args.units or list(floors)
     ours = Side([args.ours], {"RAYON_NUM_THREADS": str(args.threads)})
     peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads)})
     times = {unit: [] for unit in args.units}
@@ -50,11 +58,11 @@ def main():
         if args.json:
             with open(args.json, "w") as file:
                 json.dump({"threads": args.threads, "pairs_ours_peer_ms": times}, file, indent=1)
-    print(f"{'unit':8} {'PyTorch ms':>12} {'ours ms':>10} {'ratio':>7} {'floor':>6}")
+    print(f"{'unit':24} {'PyTorch ms':>12} {'ours ms':>10} {'ratio':>7} {'floor':>6}")
     for unit, pairs in times.items():
         mine, theirs = (statistics.median(column) for column in zip(*pairs))
         ratio = statistics.median(b / a for a, b in pairs)
-        print(f"{unit:8} {theirs:12.1f} {mine:10.1f} {ratio:7.2f} {UNITS.get(unit, 0):6.2f}")
+        print(f"{unit:24} {theirs:12.1f} {mine:10.1f} {ratio:7.2f} {floors.get(unit, 0):6.2f}")
 
 
 if __name__ == "__main__":

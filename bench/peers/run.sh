@@ -1,9 +1,19 @@
 #!/bin/sh
-# Compares the kernels with PyTorch on units A and B: builds both sides, interleaves them, prints ratios.
-# Arguments go to compare.py (--rounds, --threads, --units, --json). The virtual environment lies outside the repository;
-# REPROP_PEERS moves it.
+# Compares with PyTorch: builds both sides, interleaves them, prints ratios.
+#
+#   bench/peers/run.sh [units|steps] [arguments of compare.py: --rounds, --threads, --units, --json]
+#
+# `units` are bare kernels (A and B), `steps` whole training steps with their optimizer. The virtual environment lies
+# outside the repository; REPROP_PEERS moves it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+what=units
+case "${1:-}" in
+units | steps)
+    what=$1
+    shift
+    ;;
+esac
 venv=${REPROP_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/reprop-peers}
 if [ ! -x "$venv/bin/python" ]; then
     python3 -m venv "$venv"
@@ -12,7 +22,12 @@ if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
     "$venv/bin/pip" install --quiet torch numpy
 fi
 cd "$here/../.."
-cargo build --quiet --release --package reprop-kernels --example unit
 target=${CARGO_TARGET_DIR:-target}
+if [ "$what" = steps ]; then
+    cargo build --quiet --release --workspace --example steps
+    exec "$venv/bin/python" "$here/compare.py" --steps "$@" --ours "$target/release/examples/steps" \
+        --peer "$venv/bin/python" "$here/steps.py"
+fi
+cargo build --quiet --release --package reprop-kernels --example unit
 exec "$venv/bin/python" "$here/compare.py" "$@" --ours "$target/release/examples/unit" \
     --peer "$venv/bin/python" "$here/units.py"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reprop::{Arithmetic, Kernels, Precision, Strategy};
-use reprop_models::{Changes, Model};
+use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 
 use crate::bytes::parse_bytes;
 use crate::data::DataOptions;
@@ -87,18 +87,26 @@ pub struct ModelChanges {
 impl ModelChanges {
     /// The network `name` with these changes.
     pub fn apply(&self, name: &str, depth: Option<usize>) -> Result<Model, Failure> {
-        let Self { image, classes, width, dropout, drop_path } = *self;
-        let changes = Changes { image, classes, depth, width, dropout, drop_path, ..Changes::default() };
-        let model = named(name)?.change(&changes);
+        let model = named(name)?.change(&self.changes(depth));
         model.check().map_err(|sentence| Failure::usage(format!("{name}: {sentence}")))?;
         Ok(model)
+    }
+
+    /// As the catalogue takes them.
+    pub fn changes(&self, depth: Option<usize>) -> Changes {
+        let Self { image, classes, width, dropout, drop_path } = *self;
+        Changes { image, classes, depth, width, dropout, drop_path, ..Changes::default() }
     }
 }
 
 /// The network of that name, or an error that lists them all.
 pub fn named(name: &str) -> Result<Model, Failure> {
     Model::by_name(name).ok_or_else(|| {
-        let names = Model::names().collect::<Vec<_>>().join(", ");
+        if LanguageModel::by_name(name).is_some() {
+            return Failure::usage(format!("{name} takes text, not images"))
+                .hint("give it text: `train --data text --from FILE`, or `train --data sotu`");
+        }
+        let names = Model::names().chain(CharRnnConfig::NAMES).collect::<Vec<_>>().join(", ");
         Failure::usage(format!("there is no model called `{name}`")).hint(format!("choose one of {names}"))
     })
 }
@@ -150,24 +158,35 @@ pub struct TrainOptions {
     /// Number of blocks.
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
-    /// The data set.
-    #[arg(long, default_value = "digits", value_name = "NAME")]
+    /// The data set: digits; for networks of text, text (a file) or sotu.
+    #[arg(long, default_value = "digits", default_value_ifs = chain_default("sotu"), value_name = "NAME")]
     pub data: String,
-    /// Folder of the data set; by default where `reprop data get` put it.
+    /// Where the data is: a text file, or the folder of a set of images; by default where `reprop data get` put it.
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
-    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet or vit-small-images; by default what
+    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet, text or vit-small-images; by default what
     /// fits model and data.
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
-    /// How the backward pass gets its activations: stored, reprop, pareprop or auto.
-    #[arg(long, default_value = "pareprop", value_name = "NAME")]
+    /// Places of a sequence of text; for chains, the symbols that a pass goes back through.
+    #[arg(long, default_value_t = 128, default_value_ifs = chain_default("1000"), value_name = "N", value_parser = positive)]
+    pub sequence: usize,
+    /// Tokens of the vocabulary that is made of the text.
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = positive)]
+    pub vocabulary: usize,
+    /// A vocabulary to use instead: a tokenizer.json.
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
+    /// How the backward pass gets its activations: stored, reprop, pareprop or auto; stored, revolve or async for chains.
+    #[arg(long, default_value = "pareprop", default_value_ifs = chain_default("async"), value_name = "NAME")]
     pub strategy: String,
     /// Bytes of activations that may live at once, such as 2GiB; for `auto`.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub budget: Option<u64>,
     #[command(flatten)]
     pub numbers: Numbers,
+    #[command(flatten)]
+    pub chain: ChainOptions,
     /// Samples a step; by default the recipe's.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub batch: Option<usize>,
@@ -186,9 +205,29 @@ pub struct TrainOptions {
     /// Go on with the run in this folder, with the settings it was begun with.
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
+    /// Write a trace of forward, recover, grads and I/O for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// Options of `train` for chains: lstm-char and gru-char.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Chains (lstm-char, gru-char)")]
+pub struct ChainOptions {
+    /// Snapshots of the state that may be in memory, for revolve and async.
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
+    pub slots: usize,
+    /// Folder for the snapshots of async; by default in the run's folder.
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// A durable point every so many intervals: a run that is killed goes on inside its pass.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub durable: Option<usize>,
+}
+
+/// What a default is for chains.
+fn chain_default(value: &'static str) -> [(&'static str, &'static str, Option<&'static str>); 2] {
+    CharRnnConfig::NAMES.map(|name| ("model", name, Some(value)))
 }
 
 /// Options of `bench`.

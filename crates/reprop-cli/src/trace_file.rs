@@ -14,7 +14,8 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
     let spans = trace.spans();
     let workers: BTreeSet<usize> = spans.iter().map(|span| span.worker).collect();
     let rows = workers.into_iter().map(|worker| {
-        json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": worker, "args": {"name": format!("worker {worker}")}})
+        let name = if worker == Trace::IO { "I/O".to_owned() } else { format!("worker {worker}") };
+        json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": worker, "args": {"name": name}})
     });
     let events: Vec<Value> = rows.chain(spans.iter().map(event)).collect();
     write_whole(path, json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string().as_bytes())

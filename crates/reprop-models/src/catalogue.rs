@@ -1,14 +1,23 @@
 //! Every network by the name that programs use.
 
-use crate::{RevResNetConfig, RevVitConfig};
+use crate::{RevResNetConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
 
-/// A network's settings.
+/// The settings of a network of images.
 #[derive(Clone, Debug)]
 pub enum Model {
     /// A reversible vision transformer.
     RevVit(RevVitConfig),
     /// A reversible residual network.
     RevResNet(RevResNetConfig),
+    /// A reversible Swin transformer.
+    RevSwin(RevSwinConfig),
+}
+
+/// The settings of a network of text.
+#[derive(Clone, Debug)]
+pub enum LanguageModel {
+    /// A reversible masked language model.
+    RevRoberta(RevRobertaConfig),
 }
 
 /// Changes to a published size.
@@ -27,7 +36,7 @@ pub struct Changes {
     pub channels: Option<usize>,
     /// Number of classes.
     pub classes: Option<usize>,
-    /// Number of blocks.
+    /// Number of blocks; in a network of stages, of the third one, in which published sizes differ.
     pub depth: Option<usize>,
     /// Width of the first stage; hidden widths follow in proportion.
     pub width: Option<usize>,
@@ -37,6 +46,10 @@ pub struct Changes {
     pub drop_path: Option<f64>,
     /// How much of the target goes to all classes alike.
     pub label_smoothing: Option<f64>,
+    /// Places of a sequence.
+    pub length: Option<usize>,
+    /// Number of tokens.
+    pub vocabulary: Option<usize>,
 }
 
 /// What a network of images takes and gives.
@@ -53,7 +66,7 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 10] = [
+const CATALOGUE: [(&str, Constructor); 16] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
@@ -61,6 +74,12 @@ const CATALOGUE: [(&str, Constructor); 10] = [
     ("rev-vit-l", || Model::RevVit(RevVitConfig::large())),
     ("rev-vit-h", || Model::RevVit(RevVitConfig::huge())),
     ("rev-vit-g", || Model::RevVit(RevVitConfig::giant())),
+    ("rev-swin-t", || Model::RevSwin(RevSwinConfig::tiny())),
+    ("rev-swin-s", || Model::RevSwin(RevSwinConfig::small())),
+    ("rev-swin-b", || Model::RevSwin(RevSwinConfig::base())),
+    ("rev-swin-l", || Model::RevSwin(RevSwinConfig::large())),
+    ("rev-swin-h", || Model::RevSwin(RevSwinConfig::huge())),
+    ("rev-swin-g", || Model::RevSwin(RevSwinConfig::giant())),
     ("rev-resnet-18", || Model::RevResNet(RevResNetConfig::resnet18())),
     ("rev-resnet-34", || Model::RevResNet(RevResNetConfig::resnet34())),
     ("rev-resnet-50", || Model::RevResNet(RevResNetConfig::resnet50())),
@@ -81,6 +100,7 @@ impl Model {
     pub fn change(self, changes: &Changes) -> Self {
         match self {
             Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
+            Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
             Self::RevResNet(config) => Self::RevResNet(change_rev_resnet(config, changes)),
         }
     }
@@ -89,6 +109,7 @@ impl Model {
     pub fn images(&self) -> ImageShape {
         match *self {
             Self::RevVit(RevVitConfig { channels, image, classes, .. })
+            | Self::RevSwin(RevSwinConfig { channels, image, classes, .. })
             | Self::RevResNet(RevResNetConfig { channels, image, classes, .. }) => {
                 ImageShape { channels, side: image, classes }
             }
@@ -99,6 +120,7 @@ impl Model {
     pub fn multiplications(&self) -> u64 {
         match self {
             Self::RevVit(config) => config.multiplications(),
+            Self::RevSwin(config) => config.multiplications(),
             Self::RevResNet(config) => config.multiplications(),
         }
     }
@@ -111,9 +133,64 @@ impl Model {
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::RevVit(config) => config.check(),
+            Self::RevSwin(config) => config.check(),
             Self::RevResNet(config) => config.check(),
         }
     }
+}
+
+impl LanguageModel {
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ["rev-roberta-base", "rev-roberta-large"].into_iter()
+    }
+
+    /// The network of that name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "rev-roberta-base" => Some(Self::RevRoberta(RevRobertaConfig::base())),
+            "rev-roberta-large" => Some(Self::RevRoberta(RevRobertaConfig::large())),
+            _ => None,
+        }
+    }
+
+    /// This network with other settings.
+    pub fn change(self, changes: &Changes) -> Self {
+        let Self::RevRoberta(config) = self;
+        let width = changes.width.unwrap_or(config.width);
+        Self::RevRoberta(RevRobertaConfig {
+            vocabulary: changes.vocabulary.unwrap_or(config.vocabulary),
+            length: changes.length.unwrap_or(config.length),
+            depth: changes.depth.unwrap_or(config.depth),
+            heads: heads(width, config.width / config.heads),
+            hidden: config.hidden * width / config.width,
+            width,
+            dropout: changes.dropout.unwrap_or(config.dropout),
+            drop_path: changes.drop_path.unwrap_or(config.drop_path),
+            ..config
+        })
+    }
+
+    /// Multiplications of one forward of one sample.
+    pub fn multiplications(&self) -> u64 {
+        let Self::RevRoberta(config) = self;
+        config.multiplications()
+    }
+
+    /// A sentence with the numbers in it, if these settings do not make a network.
+    ///
+    /// # Errors
+    ///
+    /// The sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let Self::RevRoberta(config) = self;
+        config.check()
+    }
+}
+
+/// As many heads of at least `head` columns as divide the width.
+fn heads(width: usize, head: usize) -> usize {
+    (1..=width / head.max(1)).rev().find(|&heads| width.is_multiple_of(heads)).unwrap_or(1)
 }
 
 fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
@@ -143,4 +220,23 @@ fn change_rev_resnet(config: RevResNetConfig, changes: &Changes) -> RevResNetCon
         ..config
     }
     .with_depth(depth)
+}
+
+fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
+    let width = changes.width.unwrap_or(config.width);
+    let mut depths = config.depths;
+    if let (Some(depth), Some(third)) = (changes.depth, depths.get_mut(2)) {
+        *third = depth;
+    }
+    RevSwinConfig {
+        image: changes.image.unwrap_or(config.image),
+        channels: changes.channels.unwrap_or(config.channels),
+        classes: changes.classes.unwrap_or(config.classes),
+        depths,
+        heads: heads(width, config.width / config.heads),
+        width,
+        dropout: changes.dropout.unwrap_or(config.dropout),
+        drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        ..config
+    }
 }

@@ -1,9 +1,16 @@
 //! Reversible networks in their published sizes: one file a network, one constructor a size.
 
 mod catalogue;
+mod char_rnn;
+mod checks;
 mod rev_resnet;
+mod rev_roberta;
+mod rev_swin;
 mod rev_vit;
 
-pub use catalogue::{Changes, ImageShape, Model};
+pub use catalogue::{Changes, ImageShape, LanguageModel, Model};
+pub use char_rnn::{CellKind, CharRnn, CharRnnConfig, CharStep, RecurrentCell, Sequences, TextTooShort};
 pub use rev_resnet::{RevResNet, RevResNetConfig, Stage};
+pub use rev_roberta::{RevRoberta, RevRobertaConfig};
+pub use rev_swin::{RevSwin, RevSwinBlock, RevSwinConfig, RevSwinStage};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};

@@ -12,6 +12,8 @@ use reprop::layers::{
 };
 use reprop::{Couple, Network, Piece};
 
+use crate::checks::{positive, rates};
+
 /// Settings of a [`RevVit`], with a constructor for each published size.
 ///
 /// ```
@@ -105,16 +107,8 @@ impl RevVitConfig {
         let blocks = (0..self.depth)
             .map(|index| {
                 let drop_path = self.drop_path * index as f64 / self.depth.saturating_sub(1).max(1) as f64;
-                RevVitBlock {
-                    attention: AttentionConfig::new(self.width, self.heads)
-                        .with_dropout(self.dropout)
-                        .with_drop_path(drop_path)
-                        .init(&mut initial),
-                    mlp: MlpConfig::new(self.width, self.hidden)
-                        .with_dropout(self.dropout)
-                        .with_drop_path(drop_path)
-                        .init(&mut initial),
-                }
+                let sizes = [self.width, self.heads, self.hidden];
+                RevVitBlock::new(sizes, self.dropout, drop_path, &mut initial)
             })
             .collect();
         let head = ClassifierConfig::new(self.width, self.classes)
@@ -130,7 +124,7 @@ impl RevVitConfig {
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
         let Self { image, patch, width, depth, heads, hidden, channels, classes, .. } = *self;
-        for (name, value) in [
+        positive(&[
             ("image", image),
             ("patch", patch),
             ("width", width),
@@ -139,27 +133,18 @@ impl RevVitConfig {
             ("hidden width", hidden),
             ("channels", channels),
             ("classes", classes),
-        ] {
-            if value == 0 {
-                return Err(format!("the {name} must be at least 1, found 0"));
-            }
-        }
+        ])?;
         if !image.is_multiple_of(patch) {
             return Err(format!("patches of {patch} pixels do not divide an image of {image}"));
         }
         if !width.is_multiple_of(heads) {
             return Err(format!("{heads} heads do not divide a width of {width}"));
         }
-        for (name, rate) in [
+        rates(&[
             ("dropout", self.dropout),
             ("drop-path", self.drop_path),
             ("label smoothing", self.label_smoothing),
-        ] {
-            if !(0.0..1.0).contains(&rate) {
-                return Err(format!("the {name} must be in [0, 1), found {rate}"));
-            }
-        }
-        Ok(())
+        ])
     }
 
     fn patches(&self) -> PatchesConfig {
@@ -199,6 +184,24 @@ pub struct RevVitBlock {
     pub attention: Attention,
     /// G.
     pub mlp: Mlp,
+}
+
+impl RevVitBlock {
+    /// A block with initial parameters: of a width, with a number of heads and a hidden width.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the heads do not divide the width.
+    pub fn new(
+        [width, heads, hidden]: [usize; 3],
+        dropout: f64,
+        drop_path: f64,
+        initial: &mut Initial,
+    ) -> Self {
+        let attention = AttentionConfig::new(width, heads).with_dropout(dropout).with_drop_path(drop_path);
+        let mlp = MlpConfig::new(width, hidden).with_dropout(dropout).with_drop_path(drop_path);
+        Self { attention: attention.init(initial), mlp: mlp.init(initial) }
+    }
 }
 
 impl Couple<3> for RevVitBlock {

@@ -53,4 +53,10 @@ impl Backwards {
         let last = self.0.len() - 1;
         &self.0[last - (len - 1)..last]
     }
+
+    /// `row[len - j]` for `j` in `1 ..= count`.
+    pub(crate) fn down_from(&self, len: usize, count: usize) -> &[f64] {
+        let last = self.0.len() - 1;
+        &self.0[last + 1 - len..last + 1 - len + count]
+    }
 }

@@ -2,7 +2,7 @@
 
 mod exhaustive;
 
-use exhaustive::optimum;
+use exhaustive::{Case, optimum};
 use reprop_schedule::{
     Async, Channels, Costs, DiskRevolve, HRevolve, Periodic, Tier, advances, check, lower_bound, simulate,
 };
@@ -16,7 +16,7 @@ fn the_oracle_reproduces_the_exact_optima() {
     for (steps, slots, w, best) in
         [(8, 2, 2, 17), (8, 3, 2, 16), (10, 2, 2, 22), (10, 2, 4, 25), (10, 3, 3, 23)]
     {
-        assert_eq!(optimum(steps, slots, w, 40), best);
+        assert_eq!(optimum(&Case::unit(steps, slots, w), 40), best);
     }
 }
 
@@ -34,7 +34,7 @@ fn small_plans_are_within_a_fifth_of_a_percent_of_the_optimum_on_average_and_nev
                 let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
                 let makespan = simulate(plan.clone(), &costs, Channels::Shared).makespan;
                 check(n, &[s, usize::MAX], plan).unwrap();
-                let best = optimum(steps, slots, w, makespan as usize) as f64;
+                let best = optimum(&Case::unit(steps, slots, w), makespan as usize) as f64;
                 let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
                 assert!(bound <= best + 1e-9, "bound {bound} above {best}: ({n}, {s}, {w})");
                 assert!(makespan <= best_of_the_others(n, s, &costs), "({n}, {s}, {w})");
@@ -142,7 +142,7 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
         let (n, s, costs) = (usize::from(steps), slots as usize, costs(f64::from(w)));
         let plan = Async::new(n, s, &costs, Channels::Shared).unwrap();
         let makespan = simulate(plan, &costs, Channels::Shared).makespan;
-        assert_eq!(optimum(steps, slots, w, makespan as usize), best, "({n}, {s}, {w})");
+        assert_eq!(optimum(&Case::unit(steps, slots, w), makespan as usize), best, "({n}, {s}, {w})");
         let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
         assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
         let near = if slots == 3 { 1.03 } else { 1.0 };

@@ -288,23 +288,23 @@ fn weighted<const D: usize>(y: Streams<D>, dy: Streams<D>) -> Tensor<1> {
 }
 
 /// `x` as the root of a graph of its own.
-fn leaf<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+pub(crate) fn leaf<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.inner().autodiff().require_grad()
 }
 
 /// The gradient of a leaf; zero where the output does not depend on it.
-fn take<const D: usize>(leaf: &Tensor<D>, found: &mut AutodiffGradients) -> Tensor<D> {
+pub(crate) fn take<const D: usize>(leaf: &Tensor<D>, found: &mut AutodiffGradients) -> Tensor<D> {
     let gradient = leaf.grad_remove(found).unwrap_or_else(|| leaf.clone().inner().zeros_like());
     Precision::F32.cast(gradient)
 }
 
 /// The module with parameters that are leaves of this call alone; frozen ones stay frozen.
-fn leaves<M: Module>(module: &M, precision: Precision) -> M {
+pub(crate) fn leaves<M: Module>(module: &M, precision: Precision) -> M {
     module.clone().map(&mut Parameters { dtype: precision.dtype(), tracked: true })
 }
 
 /// The module with parameters off any graph.
-fn plain<M: Module>(module: &M, precision: Precision) -> M {
+pub(crate) fn plain<M: Module>(module: &M, precision: Precision) -> M {
     module.clone().map(&mut Parameters { dtype: precision.dtype(), tracked: false })
 }
 

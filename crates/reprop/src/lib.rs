@@ -8,6 +8,7 @@
 mod arithmetic;
 mod autodiff;
 mod block;
+pub mod chain;
 mod couple;
 mod engine;
 mod error;
@@ -18,6 +19,7 @@ pub mod layers;
 mod meter;
 mod names;
 mod network;
+pub mod optim;
 mod pass;
 mod precision;
 mod random;

@@ -13,6 +13,8 @@ pub enum Activity {
     Recover,
     /// A piece's gradients.
     Grads,
+    /// A snapshot on its way to storage or back.
+    Io,
 }
 
 impl Activity {
@@ -22,6 +24,7 @@ impl Activity {
             Self::Forward => "forward",
             Self::Recover => "recover",
             Self::Grads => "grads",
+            Self::Io => "I/O",
         }
     }
 }
@@ -31,9 +34,9 @@ impl Activity {
 pub struct Span {
     /// What it was.
     pub activity: Activity,
-    /// The place in the network: 0 the stem, then the pieces, then the head.
+    /// The place in the network: 0 the stem, then the pieces, then the head. In a chain, the step.
     pub place: usize,
-    /// The thread of the pool it began on.
+    /// The thread of the pool it began on; [`Trace::IO`] for transfers.
     pub worker: usize,
     /// Seconds since the trace began.
     pub begin: f64,
@@ -76,6 +79,21 @@ impl Trace {
     /// What was collected, in the order in which it ended.
     pub fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The row of transfers.
+    pub const IO: usize = 1 << 16;
+
+    /// Notes what ran from `begin` until now.
+    pub(crate) fn since(&self, activity: Activity, place: usize, begin: Instant) {
+        let worker = match activity {
+            Activity::Io => Self::IO,
+            _ => rayon::current_thread_index().unwrap_or(0),
+        };
+        let seconds = begin.elapsed().as_secs_f64();
+        let begin = begin.duration_since(self.origin).as_secs_f64();
+        let span = Span { activity, place, worker, begin, seconds, fused: false };
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
     }
 
     /// Notes that `place` runs on fused kernels.

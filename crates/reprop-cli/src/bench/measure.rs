@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use burn::optim::{AdamWConfig, ModuleOptimizer};
+use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::ProgressBar;
+use reprop::optim::AdamWConfig;
 use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
 use reprop_models::Model;
 

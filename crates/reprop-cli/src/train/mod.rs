@@ -1,5 +1,8 @@
 //! `reprop train`.
 
+mod chain;
+mod chain_report;
+mod chain_settings;
 mod clip;
 mod metrics;
 mod recipe;
@@ -7,12 +10,14 @@ mod record;
 mod report;
 mod run;
 mod settings;
+mod text;
+mod text_settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reprop::Trace;
-use reprop_models::ImageShape;
+use reprop_models::{ImageShape, LanguageModel};
 
 use crate::failure::Failure;
 use crate::images::with_network;
@@ -26,11 +31,20 @@ use settings::Settings;
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
+    if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
+        return chain.run();
+    }
+    let model = match &options.resume {
+        Some(folder) => Settings::load(folder)?.model,
+        None => options.model.clone(),
+    };
+    if LanguageModel::by_name(&model).is_some() {
+        return text::run(global, &options);
+    }
     let (settings, folder) = if let Some(folder) = &options.resume {
         (Settings::load(folder)?, folder.clone())
     } else {
-        let name = Recipe::default_name(&options.model, &options.data);
-        let recipe = Recipe::by_name(options.recipe.as_deref().unwrap_or(name))?;
+        let recipe = Recipe::chosen(&options)?;
         let samples = data::load(&options.data, options.from.as_ref())?.train.len();
         (Settings::new(global, &options, recipe, samples), output_folder(&options))
     };

@@ -2,21 +2,21 @@
 //! come from.
 
 use burn::module::ParamGroup;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
+use burn::optim::ModuleOptimizer;
+use reprop::optim::{AdamWConfig, SgdConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::options::TrainOptions;
 
-const EPSILON: f32 = 1e-8;
 /// Parameters that are not decayed, by a part of their names.
 const UNDECAYED: [&str; 4] = ["bias", "gamma", "beta", "positions"];
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../recipes/digits.json"),
     include_str!("../../recipes/petra-cifar10.json"),
     include_str!("../../recipes/petra-imagenet.json"),
+    include_str!("../../recipes/text.json"),
     include_str!("../../recipes/vit-small-images.json"),
 ];
 
@@ -49,7 +49,7 @@ pub enum OptimizerName {
     /// `AdamW`, which decays weights beside the gradient.
     AdamW { decay: f32 },
     /// Nesterov's momentum.
-    Sgd { momentum: f64, decay: f32 },
+    Sgd { momentum: f32, decay: f32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ pub enum Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AugmentationName {
+    /// Nothing.
+    None,
     /// By up to one pixel.
     Shift,
     /// Crop with padding 4, flip, normalise.
@@ -84,10 +86,17 @@ impl Recipe {
         })
     }
 
+    /// The recipe that the command line names, or the one for its model and data set.
+    pub fn chosen(options: &TrainOptions) -> Result<Self, Failure> {
+        let default = Self::default_name(&options.model, &options.data);
+        Self::by_name(options.recipe.as_deref().unwrap_or(default))
+    }
+
     /// The name of the recipe for a model and a data set.
-    pub fn default_name(model: &str, data: &str) -> &'static str {
+    fn default_name(model: &str, data: &str) -> &'static str {
         match (model, data) {
             (_, "digits") => "digits",
+            (_, "text" | "sotu") => "text",
             (model, _) if model.contains("resnet") => "petra-cifar10",
             _ => "vit-small-images",
         }
@@ -103,16 +112,12 @@ impl Recipe {
         let undecayed = ParamGroup::from_any_predicates(UNDECAYED.to_vec());
         match self.optimizer {
             OptimizerName::AdamW { decay } => {
-                let config = AdamWConfig::new().with_epsilon(EPSILON);
-                let plain = config.clone().with_weight_decay(0.0).build();
-                config.with_weight_decay(decay).init().with_group(undecayed, plain, None)
+                let config = AdamWConfig::new();
+                config.clone().with_weight_decay(decay).init().with_group(undecayed, config.build(), None)
             }
             OptimizerName::Sgd { momentum, decay } => {
-                let momentum = MomentumConfig { momentum, dampening: 0.0, nesterov: true };
-                let config = SgdConfig::new().with_momentum(Some(momentum));
-                let plain = config.clone().build();
-                let decay = WeightDecayConfig::new(decay);
-                config.with_weight_decay(Some(decay)).init().with_group(undecayed, plain, None)
+                let config = SgdConfig::new().with_momentum(momentum);
+                config.clone().with_weight_decay(decay).init().with_group(undecayed, config.build(), None)
             }
         }
     }
@@ -122,10 +127,8 @@ impl Recipe {
         let part = |epochs: f64| epochs / self.epochs as f64;
         let warm_up = (part(self.warm_up_epochs) * steps as f64).max(1.0);
         let done = step as f64 + 1.0;
-        if done <= warm_up {
-            return peak * done / warm_up;
-        }
         match &self.schedule {
+            _ if done <= warm_up => peak * done / warm_up,
             Schedule::Cosine => {
                 let progress = (done - warm_up) / (steps as f64 - warm_up).max(1.0);
                 peak * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())

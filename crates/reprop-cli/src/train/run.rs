@@ -181,7 +181,7 @@ impl Training {
     /// What is done to images that are judged, and to those that are learned from.
     fn augmentation(&self) -> Augmentation {
         match self.settings.recipe.augmentation {
-            AugmentationName::Shift => Augmentation::none(self.data.train.channels),
+            AugmentationName::None | AugmentationName::Shift => Augmentation::none(self.data.train.channels),
             AugmentationName::CropFlip => Augmentation::cifar10(),
         }
     }
@@ -231,7 +231,7 @@ impl Training {
 }
 
 /// Makes the folder. One that holds a run is replaced only if the user did not name it.
-fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
+pub(super) fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
     if record::exists(folder) {
         if !replace {
             return Err(Failure::new(format!("{} already holds a run", folder.display())).hint(format!(
@@ -245,7 +245,7 @@ fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
 }
 
 /// Raises a flag when the user presses Ctrl-C; the loop ends after its step, with the record written.
-fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
@@ -253,7 +253,7 @@ fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// A bar on a terminal, nothing elsewhere.
-fn progress(steps: usize, first: usize) -> ProgressBar {
+pub fn progress(steps: usize, first: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64).with_position(first as u64);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {elapsed} of {duration}, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -1,5 +1,8 @@
 //! Plans made of intervals: the first state of each but the last on disk, Revolve inside.
 
+use std::rc::Rc;
+
+use super::windows::Windows;
 use crate::least::{Backwards, least_sum};
 use crate::{Action, Costs, Revolve, Slot, advances};
 
@@ -93,23 +96,27 @@ impl Inside {
 /// upper part: for one slot and `W = R = 50`, intervals of 36 steps in three parts take 13.1 a step, whole
 /// ones 15.1.
 #[derive(Debug, Clone)]
-pub(crate) struct Way {
-    pub(crate) inside: Inside,
-    pub(crate) parts: usize,
+pub(crate) enum Way {
+    Parts { inside: Inside, parts: usize },
+    Windows(Rc<Windows>),
 }
 
 impl Way {
     /// Loads and reverses `start .. end`, whose first state is in the disk slot `index`.
     fn reverse(&self, start: usize, end: usize, index: usize, plan: &mut Vec<Action>) {
-        let border = |part: usize| start + (end - start) * part / self.parts;
-        for part in (0..self.parts).rev() {
+        let (inside, parts) = match self {
+            Self::Windows(windows) => return windows.interval(start, end, index, plan),
+            Self::Parts { inside, parts } => (inside, *parts),
+        };
+        let border = |part: usize| start + (end - start) * part / parts;
+        for part in (0..parts).rev() {
             let (from, to) = (border(part), border(part + 1));
             if from < to {
                 plan.push(Action::Load { step: start, slot: Slot::disk(index), keep: from > start });
                 if from > start {
                     plan.push(Action::Forward { from: start, to: from });
                 }
-                self.inside.reverse(from, to, plan);
+                inside.reverse(from, to, plan);
             }
         }
     }
@@ -127,7 +134,10 @@ pub(crate) fn intervals(lengths: &[usize], way: &Way) -> Vec<Action> {
         plan.push(Action::Forward { from: start, to: start + length });
         start += length;
     }
-    way.inside.reverse(start, start + last, &mut plan);
+    match way {
+        Way::Parts { inside, .. } => inside.reverse(start, start + last, &mut plan),
+        Way::Windows(windows) => windows.reverse(start, start + last, &mut plan),
+    }
     for (index, length) in earlier.iter().enumerate().rev() {
         let end = start;
         start -= length;

@@ -4,6 +4,7 @@ mod intervals;
 mod overlap;
 mod search;
 mod stream;
+mod windows;
 
 use crate::error::require;
 use crate::{Action, Channels, Costs, Error, Run};

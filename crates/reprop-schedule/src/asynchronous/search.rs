@@ -1,8 +1,12 @@
 //! The search for the best asynchronous plan.
 
+use std::rc::Rc;
+
 use super::intervals::{Inside, LateFetch, Way, even, intervals};
 use super::overlap;
+use super::windows::Windows;
 use crate::bound::weigh;
+use crate::least::{Backwards, least_sum};
 use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
 
 /// The longest chain for which the weighed dynamic programmes are tried.
@@ -10,6 +14,12 @@ const LONGEST_WEIGHED: usize = 2000;
 
 /// Weights of a transfer beside the computation: 0 hides it wholly, 1 waits for all of it.
 const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
+
+/// The longest interval with windows.
+const LONGEST_WINDOWS: usize = 300;
+
+/// Cells of the dynamic programme over numbers of intervals.
+const MOST_CELLS: usize = 20_000_000;
 
 /// Plans that the climb may look at.
 const CLIMB: usize = 1000;
@@ -67,6 +77,7 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     {
         search.climb(makespan, lengths, &way);
     }
+    search.windows();
     search.weighed();
     (search.best, search.run)
 }
@@ -119,7 +130,7 @@ impl Search<'_> {
                 (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
             for parts in 1..=(parts as usize).clamp(1, PARTS) {
                 for inside in self.insides.clone() {
-                    let way = Way { inside, parts };
+                    let way = Way::Parts { inside, parts };
                     let makespan = self.offer(&intervals(&lengths, &way));
                     found.push(Found { makespan, interval, lengths: lengths.clone(), way });
                 }
@@ -177,6 +188,21 @@ impl Search<'_> {
         }
     }
 
+    /// Intervals with windows, of the lengths that the dynamic programme at these prices finds for each number of
+    /// them.
+    fn windows(&mut self) {
+        let longest = self.steps.min(LONGEST_WINDOWS);
+        let windows = Rc::new(Windows::new(longest, self.slots, self.costs));
+        let way = Way::Windows(windows.clone());
+        let found = lengths(self.steps, &windows).into_iter().map(|lengths| {
+            let makespan = self.offer(&intervals(&lengths, &way));
+            (makespan, lengths)
+        });
+        if let Some((makespan, lengths)) = found.min_by(|x, y| x.0.total_cmp(&y.0)) {
+            self.climb(makespan, lengths, &way);
+        }
+    }
+
     /// Disk-Revolve at weighed prices, the unweighed ones of the synchronous schedule among them.
     fn weighed(&mut self) {
         let weights = if self.steps <= LONGEST_WEIGHED { &WEIGHTS[..] } else { &[1.0] };
@@ -191,6 +217,46 @@ impl Search<'_> {
             }
         }
     }
+}
+
+/// The best lengths of intervals for each number of them, the last without its way up.
+fn lengths(steps: usize, windows: &Windows) -> Vec<Vec<usize>> {
+    let (gaps, tails) = (windows.intervals(), windows.tails());
+    let longest = gaps.len() - 1;
+    // `rows[k][l]`: the least cost of `l` steps in `k` intervals, and the last of them.
+    let mut row = vec![f64::INFINITY; steps + 1];
+    row[0] = 0.0;
+    let mut lasts: Vec<Vec<u16>> = vec![];
+    let mut found = vec![];
+    for count in 0..(MOST_CELLS / (steps * longest)).min(steps) {
+        let tail = (1..=longest)
+            .min_by(|&x, &y| (tails[x] + row[steps - x]).total_cmp(&(tails[y] + row[steps - y])))
+            .unwrap_or(longest);
+        if (tails[tail] + row[steps - tail]).is_finite() {
+            let mut lengths = vec![tail];
+            let mut left = steps - tail;
+            for lasts in lasts.iter().rev() {
+                lengths.push(usize::from(lasts[left]));
+                left -= usize::from(lasts[left]);
+            }
+            debug_assert_eq!(left, 0, "{count}");
+            lengths.reverse();
+            found.push(lengths);
+        }
+        let mut next = vec![f64::INFINITY; steps + 1];
+        let mut last = vec![0; steps + 1];
+        let behind = Backwards::of(&row);
+        for l in 1..=steps {
+            let most = longest.min(l);
+            // row[l - x] for x in 1 ..= most
+            if let Some((sum, index)) = least_sum(&gaps[1..=most], behind.down_from(l, most)) {
+                (next[l], last[l]) = (sum, index as u16 + 1);
+            }
+        }
+        row = next;
+        lasts.push(last);
+    }
+    found
 }
 
 /// The interval lengths with one border moved by `stride`, removed, or set anew in the middle.

@@ -55,6 +55,19 @@ pub(crate) fn update<const D: usize, R>(
     (tensor(values, shape), result)
 }
 
+/// `x` as `change` leaves it, and what `change` says: in place if nobody else has the tensor.
+pub(crate) fn modify<const D: usize, R>(
+    x: Tensor<D>,
+    change: impl FnOnce(&mut [f32]) -> R,
+) -> (Tensor<D>, R) {
+    update(x, |old, values| {
+        if let Some(old) = old {
+            values.copy_from_slice(old);
+        }
+        change(values)
+    })
+}
+
 /// A CPU tensor of `values`.
 pub(crate) fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
     Tensor::from_primitive::<Flex>(FlexTensor::from_data(TensorData::new(values, shape)))

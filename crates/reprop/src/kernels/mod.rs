@@ -15,7 +15,7 @@ pub use choice::{Kernels, UnknownKernels};
 pub use workspace::Workspace;
 
 pub(crate) use filters::Filters;
-pub(crate) use floats::{Floats, tensor, update};
+pub(crate) use floats::{Floats, modify, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
 pub(crate) use packed::{Packed, Use};

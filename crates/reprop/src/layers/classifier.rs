@@ -1,4 +1,5 @@
-//! The head of vision transformers: both streams averaged over the tokens, a norm, a linear layer, cross-entropy.
+//! The head of vision transformers: both streams side by side, averaged over the tokens before or after a norm, a linear
+//! layer, cross-entropy.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -22,18 +23,22 @@ pub struct ClassifierConfig {
     /// How much of the target goes to all classes alike.
     #[config(default = 0.0)]
     pub label_smoothing: f64,
+    /// Whether tokens are averaged before the norm, as in `RevViT`, or after it, as in `RevSwin`.
+    #[config(default = true)]
+    pub averages_first: bool,
 }
 
 impl ClassifierConfig {
     /// A head with initial parameters.
     pub fn init(&self, initial: &mut Initial) -> Classifier {
-        let Self { width, classes, label_smoothing } = *self;
+        let Self { width, classes, label_smoothing, averages_first } = *self;
         assert!(classes > 0, "a classifier needs at least one class");
         Classifier {
             norm: initial.norm(2 * width),
             linear: initial.linear(2 * width, classes),
             classes,
             label_smoothing,
+            averages_first,
         }
     }
 }
@@ -51,13 +56,14 @@ pub struct Classifier {
     pub linear: Linear,
     classes: usize,
     label_smoothing: f64,
+    averages_first: bool,
 }
 
-/// What the derivative needs: small, since tokens are averaged first.
+/// What the derivative needs: small where tokens are averaged first.
 pub struct Saved {
     tokens: usize,
-    normalised: Tensor<2>,
-    scale: Tensor<2>,
+    normalised: Tensor<3>,
+    scale: Tensor<3>,
     /// `p - t`, `[batch, classes]`.
     surplus: Tensor<2>,
 }
@@ -69,11 +75,17 @@ impl crate::Saved for Saved {
 }
 
 impl Classifier {
-    fn logits(&self, Streams { x1, x2 }: Streams<3>) -> (Tensor<2>, Tensor<2>, Tensor<2>) {
-        let mean = |x: Tensor<3>| x.mean_dim(1).squeeze_dim::<2>(1);
-        let (normalised, scale) = normalise(Tensor::cat(vec![mean(x1), mean(x2)], 1));
-        let logits = linear(affine(normalised.clone(), &self.norm), &self.linear, Precision::F32);
+    /// Scores, and the normalised tokens with their scale: one token where they are averaged first.
+    fn logits(&self, Streams { x1, x2 }: Streams<3>) -> (Tensor<2>, Tensor<3>, Tensor<3>) {
+        let pooled = |x: Tensor<3>| if self.averages_first { x.mean_dim(1) } else { x };
+        let (normalised, scale) = normalise(Tensor::cat(vec![pooled(x1), pooled(x2)], 2));
+        let logits = linear(self.mean(normalised.clone()), &self.linear, Precision::F32);
         (logits, normalised, scale)
+    }
+
+    /// The mean token, after the norm's affine map: the mean of the map is the map of the mean.
+    fn mean(&self, normalised: Tensor<3>) -> Tensor<2> {
+        affine(normalised.mean_dim(1).squeeze_dim::<2>(1), &self.norm)
     }
 }
 
@@ -109,24 +121,25 @@ impl Head<3> for Classifier {
         _: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Streams<3> {
-        let [batch, features] = normalised.dims();
+        let [batch, normed, features] = normalised.dims();
         let width = features / 2;
         let dlogits = surplus.mul_scalar(weight / batch as f64);
         let input = {
             let normalised = normalised.clone();
-            move || affine(normalised, &self.norm)
+            move || self.mean(normalised)
         };
-        let dinput = linear_vjp(input, dlogits, &self.linear, Precision::F32, gradients);
-        let dmean =
-            norm_vjp(normalised, scale, dinput, &self.norm, gradients).mul_scalar(1.0 / tokens as f64);
-        let spread = |start| {
-            dmean.clone().narrow(1, start, width).reshape([batch, 1, width]).expand([batch, tokens, width])
-        };
+        let dmean = linear_vjp(input, dlogits, &self.linear, Precision::F32, gradients);
+        let dnorm = dmean.mul_scalar(1.0 / normed as f64).reshape([batch, 1, features]);
+        let dpooled =
+            norm_vjp(normalised, scale, dnorm.expand([batch, normed, features]), &self.norm, gradients);
+        let dpooled = dpooled.mul_scalar(normed as f64 / tokens as f64);
+        let spread = |start| dpooled.clone().narrow(2, start, width).expand([batch, tokens, width]);
         Streams::new(spread(0), spread(width))
     }
 
-    fn footprint(&self, [batch, _, width]: [usize; 3], _: &Context<'_>) -> Option<Footprint> {
-        let features = (batch * (2 * width + 1 + self.classes) * size_of::<f32>()) as u64;
+    fn footprint(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> Option<Footprint> {
+        let normed = if self.averages_first { 1 } else { tokens };
+        let features = (batch * (normed * (2 * width + 1) + self.classes) * size_of::<f32>()) as u64;
         Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features })
     }
 }

@@ -72,12 +72,12 @@ pub struct Mlp {
 }
 
 /// `P(h)`, the normal distribution function.
-fn distribution(h: Tensor<2>) -> Tensor<2> {
+pub(super) fn distribution(h: Tensor<2>) -> Tensor<2> {
     h.mul_scalar(FRAC_1_SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5)
 }
 
 /// `p(h)`, the normal density.
-fn density(h: Tensor<2>) -> Tensor<2> {
+pub(super) fn density(h: Tensor<2>) -> Tensor<2> {
     h.square().mul_scalar(-0.5).exp().mul_scalar((2.0 * PI).sqrt().recip())
 }
 

@@ -5,13 +5,17 @@ mod attention;
 mod classifier;
 mod conv;
 mod cross_entropy;
+mod heads;
 mod initial;
+mod language;
 mod linear;
+mod merge;
 mod mlp;
 mod norm;
 mod patches;
 mod pool_classifier;
 mod ways;
+mod window;
 
 pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
@@ -20,9 +24,12 @@ pub use conv::{
     ConvolutionConfig, Downsample, DownsampleConfig,
 };
 pub use initial::Initial;
+pub use language::{Language, LanguageConfig, NOT_ASKED};
+pub use merge::{Merge, MergeConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
 pub use pool_classifier::{PoolClassifier, PoolClassifierConfig};
+pub use window::{WindowAttention, WindowAttentionConfig};
 
 /// Sites of the masks inside a sub-block.
 mod site {

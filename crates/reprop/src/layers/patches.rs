@@ -1,14 +1,15 @@
-//! The stem of vision transformers: an image cut into patches, each mapped to a token.
+//! The stem of vision transformers: an image cut into patches, each mapped to a token; positions or a norm may follow.
 
 use burn::config::Config;
 use burn::module::{Module, Param};
-use burn::nn::Linear;
+use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
 
 use crate::{Context, Error, Footprint, Gradients, Precision, Result, Stem, Streams};
 
 use super::Initial;
-use super::linear::{linear, value};
+use super::linear::{linear, linear_weights_vjp, value};
+use super::norm::{affine, norm_vjp, normalise};
 
 /// Settings of [`Patches`].
 #[derive(Config, Debug)]
@@ -21,6 +22,12 @@ pub struct PatchesConfig {
     pub channels: usize,
     /// Width of a token.
     pub width: usize,
+    /// Whether each token has a learned position.
+    #[config(default = true)]
+    pub positions: bool,
+    /// Whether tokens are normalised at the end.
+    #[config(default = false)]
+    pub norm: bool,
 }
 
 impl PatchesConfig {
@@ -35,14 +42,15 @@ impl PatchesConfig {
     ///
     /// Panics if the patch does not divide the image.
     pub fn init(&self, initial: &mut Initial) -> Patches {
-        let Self { image, patch, channels, width } = *self;
+        let Self { image, patch, channels, width, positions, norm } = *self;
         assert!(
             patch > 0 && image > 0 && image.is_multiple_of(patch),
             "patches of {patch} pixels do not divide an image of {image}"
         );
         Patches {
             projection: initial.linear(channels * patch * patch, width),
-            positions: initial.truncated_normal([self.tokens(), width]),
+            positions: positions.then(|| initial.truncated_normal([self.tokens(), width])),
+            norm: norm.then(|| initial.norm(width)),
             image,
             patch,
             channels,
@@ -51,8 +59,8 @@ impl PatchesConfig {
     }
 }
 
-/// Cuts an image into patches, maps each to a token, and adds a learned position. Both streams begin as the same
-/// tokens.
+/// Cuts an image into patches and maps each to a token; adds a learned position and normalises, where asked for. Both
+/// streams begin as the same tokens.
 ///
 /// The projection is a convolution whose kernel and stride are the patch; its weight is kept as a matrix
 /// `[channels * patch * patch, width]`, rows ordered by channel, then row, then column of the patch.
@@ -65,7 +73,9 @@ pub struct Patches {
     /// From a patch's pixels to a token.
     pub projection: Linear,
     /// One vector a token: `[tokens, width]`.
-    pub positions: Param<Tensor<2>>,
+    pub positions: Option<Param<Tensor<2>>>,
+    /// At the end.
+    pub norm: Option<LayerNorm>,
     image: usize,
     patch: usize,
     channels: usize,
@@ -88,7 +98,8 @@ impl Patches {
 
 impl Stem<3> for Patches {
     type Input = Tensor<4>;
-    type Saved = Tensor<2>;
+    /// The patches, and the tokens normalised with their scale.
+    type Saved = (Tensor<2>, Option<(Tensor<3>, Tensor<3>)>);
 
     fn check(&self, images: &Tensor<4>) -> Result<()> {
         let [batch, channels, height, width] = images.dims();
@@ -102,32 +113,53 @@ impl Stem<3> for Patches {
         Ok(())
     }
 
-    fn forward_saving(&self, images: Tensor<4>, _: &Context<'_>) -> (Streams<3>, Tensor<2>) {
+    fn forward_saving(&self, images: Tensor<4>, _: &Context<'_>) -> (Streams<3>, Self::Saved) {
         let batch = images.dims()[0];
         let patches = self.cut(images);
         let tokens = linear(patches.clone(), &self.projection, Precision::F32);
-        let tokens = tokens.reshape([batch, self.grid().pow(2), self.width])
-            + value(&self.positions, Precision::F32).unsqueeze();
-        (Streams::duplicate(tokens), patches)
+        let mut tokens = tokens.reshape([batch, self.grid().pow(2), self.width]);
+        if let Some(positions) = &self.positions {
+            tokens = tokens + value(positions, Precision::F32).unsqueeze();
+        }
+        let Some(norm) = &self.norm else {
+            return (Streams::duplicate(tokens), (patches, None));
+        };
+        let (normalised, scale) = normalise(tokens);
+        let tokens = affine(normalised.clone(), norm);
+        (Streams::duplicate(tokens), (patches, Some((normalised, scale))))
     }
 
-    fn vjp(&self, patches: Tensor<2>, dx: Streams<3>, _: &Context<'_>, gradients: &mut Gradients) {
-        let dtokens = dx.x1 + dx.x2;
-        let [batch, tokens, width] = dtokens.dims();
-        gradients.add(&self.positions, || dtokens.clone().sum_dim(0).squeeze_dim(0));
-        let rows = dtokens.reshape([batch * tokens, width]);
-        let Linear { weight, bias } = &self.projection;
-        // Nothing before the stem needs the patches' own gradient, so `linear_vjp` would compute too much.
-        gradients.add(weight, || patches.transpose().matmul(rows.clone()));
-        if let Some(bias) = bias {
-            gradients.add(bias, || rows.sum_dim(0).squeeze_dim(0));
+    fn vjp(
+        &self,
+        (patches, normalised): Self::Saved,
+        dx: Streams<3>,
+        _: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
+        let mut dtokens = dx.x1 + dx.x2;
+        if let (Some(norm), Some((normalised, scale))) = (&self.norm, normalised) {
+            dtokens = norm_vjp(normalised, scale, dtokens, norm, gradients);
         }
+        let [batch, tokens, width] = dtokens.dims();
+        if let Some(positions) = &self.positions {
+            gradients.add(positions, || dtokens.clone().sum_dim(0).squeeze_dim(0));
+        }
+        // Nothing before the stem needs the patches' own gradient.
+        linear_weights_vjp(
+            || patches,
+            &dtokens.reshape([batch * tokens, width]),
+            &self.projection,
+            gradients,
+        );
     }
 
     fn footprint(&self, batch: usize, _: &Context<'_>) -> Option<([usize; 3], Footprint)> {
         let tokens = self.grid().pow(2);
         let pixels = (batch * self.channels * self.image * self.image * size_of::<f32>()) as u64;
         let stream = (batch * tokens * self.width * size_of::<f32>()) as u64;
-        Some(([batch, tokens, self.width], Footprint { saved: pixels, forward: stream, vjp: stream }))
+        let scale = (batch * tokens * size_of::<f32>()) as u64;
+        let normalised = if self.norm.is_some() { stream + scale } else { 0 };
+        let size = Footprint { saved: pixels + normalised, forward: stream, vjp: stream };
+        Some(([batch, tokens, self.width], size))
     }
 }

@@ -1,81 +1,55 @@
-//! RevViT against PyTorch: loss, logits and every parameter's gradient, from values that `oracle/rev_vit.py` wrote.
-//!
-//! PyTorch computed them in float64 with stored activations; here they come in `f32`, with float streams and on the
-//! default grid, under each strategy. One network has a stem for each stream, so that no mistake between the streams can
-//! cancel.
+//! Values that PyTorch computed, and the comparison with them.
 
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::layers::{Classifier, Initial, Patches, PatchesConfig};
+use reprop::layers::Patches;
 use reprop::{
-    Arithmetic, Context, Gradients, Head, HiddenKeys, Kernels, Network, Pass, Piece, Side, Stem, Strategy,
-    Streams, named_gradients,
+    Arithmetic, Context, Gradients, Head, HiddenKeys, Input, Kernels, Network, Pass, Side, Stem, Strategy,
+    Streams, Target, named_gradients,
 };
-use reprop_models::{RevVit, RevVitBlock, RevVitConfig};
 use safetensors::{Dtype, SafeTensors};
 
-/// Largest difference allowed with float streams, relative to the tensor's largest value.
-///
-/// A rounding of `f32` is `2^-24 = 6e-8`. PyTorch's own `f32` differs from its `f64` by up to `7e-7` on these networks
-/// (the script prints it): a dozen roundings in a row, through up to four blocks and back. Reversal with float streams
-/// adds about one rounding a block. Four times that leaves room for another processor's order of sums, and none for a
-/// mistake: an epsilon of `1e-5` instead of `1e-6` would differ by `1.2e-5` or more, GELU's `tanh` form by `4e-4`.
-const ROUNDING: f64 = 3e-6;
-
-/// The same with streams on the default grid.
-///
-/// A rounding is then half of `2^-14`, `3e-5`, on streams of magnitude one, twice a block; `5e-5` was measured. It says
-/// that the grid does no harm; that the gradients are right is said by [`ROUNDING`].
-const GRID: f64 = 2e-4;
+/// Largest differences allowed, relative to the tensor's largest value.
+pub struct Tolerance {
+    /// With float streams: roundings of `f32`. This one says that the gradients are right.
+    pub rounding: f64,
+    /// With streams on the default grid: roundings of half of `2^-14`, `3e-5`, on streams of magnitude one, twice a block.
+    /// This one says that the grid does no harm.
+    pub grid: f64,
+}
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 
-// The settings of each network are those of its case in the script.
+/// What a case has beside parameters: input, target and side inputs.
+pub type Batch<N> = (Input<3, N>, Target<3, N>, Side);
 
-#[test]
-fn a_network_of_three_blocks_equals_pytorch() {
-    let config = RevVitConfig::new(8, 2, 16, 3, 2, 32).with_classes(5);
-    let values = Values::read(include_bytes!("../../../oracle/values/rev_vit.safetensors"));
-    equals_pytorch(config.init(0, &Device::flex().autodiff()), values);
-}
-
-#[test]
-fn a_network_of_one_block_equals_pytorch() {
-    let config = RevVitConfig::new(6, 3, 8, 1, 1, 24).with_channels(1).with_classes(3);
-    let values = Values::read(include_bytes!("../../../oracle/values/rev_vit_one_block.safetensors"));
-    equals_pytorch(config.init(0, &Device::flex().autodiff()), values);
-}
-
-#[test]
-fn a_network_with_unequal_streams_hidden_keys_and_smoothed_labels_equals_pytorch() {
-    let config =
-        RevVitConfig::new(8, 4, 12, 4, 3, 20).with_channels(2).with_classes(7).with_label_smoothing(0.1);
-    let values = Values::read(include_bytes!("../../../oracle/values/rev_vit_two_stems.safetensors"));
-    equals_pytorch(TwoStemVit::new(&config, &Device::flex().autodiff()), values);
-}
-
-fn equals_pytorch<N>(network: N, mut values: Values)
-where
-    N: Network<3>,
-    N::Stem: Stem<3, Input = Tensor<4>>,
-    N::Head: Head<3, Target = Tensor<1, Int>, Output = Tensor<2>>,
-{
-    let network = network.map(&mut Load { path: Vec::new(), values: &mut values });
+/// Images and labels, and hidden keys where there are any.
+pub fn images(values: &mut Values) -> (Tensor<4>, Tensor<1, Int>, Side) {
     let device = Device::flex();
     let images = Tensor::from_data(values.data("images", Dtype::F32, f32::from_le_bytes), &device);
     let labels = Tensor::from_data(values.data("labels", Dtype::I64, i64::from_le_bytes), &device);
-    let side = if values.tensors.contains_key("hidden_keys") {
-        let hidden = values.data("hidden_keys", Dtype::BOOL, |[byte]: [u8; 1]| byte == 1);
-        Side::new().with(HiddenKeys(Tensor::from_data(hidden, &device)))
-    } else {
-        Side::new()
-    };
+    (images, labels, values.side())
+}
+
+/// Asserts that the network with PyTorch's parameters gives PyTorch's loss, logits and gradients: with float streams
+/// and on the default grid, under every strategy and on both kinds of kernels.
+pub fn equals_pytorch<N>(
+    network: N,
+    mut values: Values,
+    tolerance: &Tolerance,
+    batch: impl FnOnce(&mut Values) -> Batch<N>,
+) where
+    N: Network<3>,
+    N::Head: Head<3, Output = Tensor<2>>,
+{
+    let network = network.map(&mut Load { path: Vec::new(), values: &mut values });
+    let (input, target, side) = batch(&mut values);
     let expected = values.expected();
     assert_eq!(values.tensors.len(), 0, "values that nothing was compared with: {:?}", values.tensors.keys());
 
-    let arithmetics = [(Arithmetic::Float, ROUNDING), (Arithmetic::default(), GRID)];
+    let arithmetics = [(Arithmetic::Float, tolerance.rounding), (Arithmetic::default(), tolerance.grid)];
     let cases = arithmetics.into_iter().flat_map(|arithmetic| {
         STRATEGIES.into_iter().flat_map(move |strategy| {
             [Kernels::Auto, Kernels::Burn].map(|kernels| (arithmetic, strategy, kernels))
@@ -83,7 +57,7 @@ where
     });
     for ((arithmetic, tolerance), strategy, kernels) in cases {
         let pass = Pass::training(0).arithmetic(arithmetic).kernels(kernels).side(side.clone());
-        let step = network.step(images.clone(), labels.clone(), pass, strategy).unwrap();
+        let step = network.step(input.clone(), target.clone(), pass, strategy).unwrap();
         let mut found = BTreeMap::from([
             ("loss".to_owned(), TensorData::from([step.loss])),
             ("logits".to_owned(), step.output.into_data()),
@@ -121,12 +95,12 @@ fn difference(found: &TensorData, (shape, expected): &(Vec<usize>, Vec<f64>), na
 }
 
 /// The tensors of one case that wait to be used.
-struct Values {
+pub struct Values {
     tensors: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>,
 }
 
 impl Values {
-    fn read(file: &[u8]) -> Self {
+    pub fn read(file: &[u8]) -> Self {
         let tensors = SafeTensors::deserialize(file).unwrap();
         let tensors = tensors.iter().map(|(name, view)| {
             (name.to_owned(), (view.dtype(), view.shape().to_vec(), view.data().to_vec()))
@@ -147,7 +121,7 @@ impl Values {
         (shape, bytes.as_chunks::<N>().0.iter().map(|&bytes| number(bytes)).collect())
     }
 
-    fn data<T: burn::tensor::Element, const N: usize>(
+    pub fn data<T: burn::tensor::Element, const N: usize>(
         &mut self,
         name: &str,
         dtype: Dtype,
@@ -155,6 +129,15 @@ impl Values {
     ) -> TensorData {
         let (shape, numbers) = self.take(name, dtype, number);
         TensorData::new(numbers, shape)
+    }
+
+    /// Takes out the keys that are hidden, if any are.
+    pub fn side(&mut self) -> Side {
+        if !self.tensors.contains_key("hidden_keys") {
+            return Side::new();
+        }
+        let hidden = self.data("hidden_keys", Dtype::BOOL, |[byte]: [u8; 1]| byte == 1);
+        Side::new().with(HiddenKeys(Tensor::from_data(hidden, &Device::flex())))
     }
 
     /// Takes out all that PyTorch computed.
@@ -195,49 +178,16 @@ impl ModuleMapper for Load<'_> {
     }
 }
 
-/// A RevViT whose streams begin with a stem each.
+/// A stem for each stream: the streams are unequal from the start, and their gradients do not meet.
 #[derive(Module, Debug)]
-struct TwoStemVit {
-    stem: TwoStems,
-    blocks: Vec<RevVitBlock>,
-    head: Classifier,
-}
-
-impl TwoStemVit {
-    fn new(config: &RevVitConfig, device: &Device) -> Self {
-        let RevVit { stem: first, blocks, head } = config.init(0, device);
-        let second = PatchesConfig::new(config.image, config.patch, config.channels, config.width)
-            .init(&mut Initial::new(1, device));
-        Self { stem: TwoStems { first, second }, blocks, head }
-    }
-}
-
-impl Network<3> for TwoStemVit {
-    type Stem = TwoStems;
-    type Head = Classifier;
-
-    fn stem(&self) -> &TwoStems {
-        &self.stem
-    }
-
-    fn pieces(&self) -> Vec<Piece<'_, 3>> {
-        self.blocks.iter().map(|block| Piece::Block(block)).collect()
-    }
-
-    fn head(&self) -> &Classifier {
-        &self.head
-    }
-}
-
-#[derive(Module, Debug)]
-struct TwoStems {
-    first: Patches,
-    second: Patches,
+pub struct TwoStems {
+    pub first: Patches,
+    pub second: Patches,
 }
 
 impl Stem<3> for TwoStems {
     type Input = Tensor<4>;
-    type Saved = (Tensor<2>, Tensor<2>);
+    type Saved = (<Patches as Stem<3>>::Saved, <Patches as Stem<3>>::Saved);
 
     fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<3>, Self::Saved) {
         let (first, saved_first) = self.first.forward_saving(images.clone(), context);
@@ -245,9 +195,15 @@ impl Stem<3> for TwoStems {
         (Streams::new(first.x1, second.x2), (saved_first, saved_second))
     }
 
-    fn vjp(&self, saved: Self::Saved, dx: Streams<3>, context: &Context<'_>, gradients: &mut Gradients) {
+    fn vjp(
+        &self,
+        (first, second): Self::Saved,
+        dx: Streams<3>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
         let none = dx.x1.zeros_like();
-        self.first.vjp(saved.0, Streams::new(dx.x1, none.clone()), context, gradients);
-        self.second.vjp(saved.1, Streams::new(none, dx.x2), context, gradients);
+        self.first.vjp(first, Streams::new(dx.x1, none.clone()), context, gradients);
+        self.second.vjp(second, Streams::new(none, dx.x2), context, gradients);
     }
 }

@@ -1,0 +1,3 @@
+//! Published sizes of networks, and settings that make none.
+
+mod rev_swin;

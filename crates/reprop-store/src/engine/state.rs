@@ -1,0 +1,240 @@
+//! What the engine knows, under its one lock.
+//!
+//! Each `put` gets a number, and its entry lives under that number for as long as anybody needs it:
+//! - `live`: the key still means this entry;
+//! - `held`: a durable point, or one being written, names it, so its place must not be written over;
+//! - `busy`: a thread is reading or writing it.
+//!
+//! When none of the three holds, the entry goes and its place is free again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use super::points::Commit;
+use crate::frame::Frame;
+use crate::medium::{Medium, Place};
+use crate::{Error, Key, Payload, Report, Result, Ticket};
+
+/// How far the write of a snapshot is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Queued(Payload),
+    Writing(Payload),
+    Stored(Frame, Place),
+    Failed(Error),
+}
+
+/// How far the read of a snapshot is.
+#[derive(Debug, Default)]
+pub(super) enum Reading {
+    #[default]
+    Idle,
+    Queued,
+    Running,
+    Ready(Payload),
+    Failed(Error),
+}
+
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "four independent yes or no, explained above")]
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) ticket: Ticket,
+    pub(super) length: u64,
+    pub(super) phase: Phase,
+    pub(super) reading: Reading,
+    /// Whether its read was asked for by `prefetch`, and counts against the bound of those.
+    pub(super) ahead: bool,
+    /// Callers of `get` that wait for it.
+    pub(super) waiters: usize,
+    pub(super) live: bool,
+    pub(super) held: bool,
+    pub(super) busy: bool,
+}
+
+/// Work for the writers, in order.
+#[derive(Debug)]
+pub(super) enum Job {
+    Write(u64),
+    Commit(Commit),
+}
+
+/// Whether the store takes calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Life {
+    #[default]
+    Open,
+    /// `finish`: writers do what is queued, then end.
+    Draining,
+    /// Dropped: threads end as soon as they can.
+    Abandoned,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) life: Life,
+    pub(super) index: BTreeMap<Key, u64>,
+    pub(super) entries: HashMap<u64, Entry>,
+    pub(super) next: u64,
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) reads: VecDeque<u64>,
+    /// Writes queued or under way, and their bytes.
+    pub(super) pending: usize,
+    pub(super) pending_bytes: u64,
+    /// Commits queued or under way.
+    pub(super) commits: usize,
+    /// Writes under way: a commit waits for them.
+    pub(super) writing: usize,
+    /// Snapshots read ahead or about to be.
+    pub(super) ahead: usize,
+    /// Errors of background work that no call has told of.
+    pub(super) failures: VecDeque<Error>,
+    /// Live entries that no point names yet.
+    pub(super) fresh: BTreeSet<u64>,
+    /// Entries that a point names, gone since.
+    pub(super) gone: Vec<u64>,
+    /// Offers of a point so far.
+    pub(super) offers: u64,
+    pub(super) report: Report,
+}
+
+impl State {
+    /// Lets calls through while the store is open and nothing failed that they should tell of.
+    pub(super) fn admit(&mut self) -> Result<()> {
+        if self.life != Life::Open {
+            return Err(Error::Finished);
+        }
+        self.failures.pop_front().map_or(Ok(()), Err)
+    }
+
+    /// The live entry of a key.
+    pub(super) fn find(&mut self, key: Key) -> Result<(u64, &mut Entry)> {
+        let sequence = *self.index.get(&key).ok_or(Error::Missing { key })?;
+        let entry = self.entries.get_mut(&sequence).ok_or(Error::Missing { key })?;
+        Ok((sequence, entry))
+    }
+
+    /// Takes a snapshot into the queue.
+    pub(super) fn enqueue(&mut self, key: Key, payload: Payload) -> Ticket {
+        let sequence = self.next;
+        let length = payload.len() as u64;
+        let ticket = Ticket::pending();
+        self.next += 1;
+        self.index.insert(key, sequence);
+        self.entries.insert(
+            sequence,
+            Entry {
+                key,
+                ticket: ticket.clone(),
+                length,
+                phase: Phase::Queued(payload),
+                reading: Reading::Idle,
+                ahead: false,
+                waiters: 0,
+                live: true,
+                held: false,
+                busy: false,
+            },
+        );
+        self.fresh.insert(sequence);
+        self.jobs.push_back(Job::Write(sequence));
+        self.pending += 1;
+        self.pending_bytes += length;
+        self.report.puts += 1;
+        ticket
+    }
+
+    /// Hands a queued snapshot to a writer.
+    pub(super) fn begin_write(&mut self, sequence: u64) -> Option<(Key, Payload)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        let Phase::Queued(payload) = &entry.phase else { return None };
+        let payload = payload.clone();
+        entry.phase = Phase::Writing(payload.clone());
+        self.writing += 1;
+        Some((entry.key, payload))
+    }
+
+    /// Hands a stored snapshot to a reader, if it is still wanted.
+    pub(super) fn begin_read(&mut self, sequence: u64) -> Option<(Frame, Place)> {
+        let entry = self.entries.get_mut(&sequence)?;
+        let (Phase::Stored(frame, place), Reading::Queued) = (&entry.phase, &entry.reading) else {
+            return None;
+        };
+        let begun = (frame.clone(), *place);
+        entry.reading = Reading::Running;
+        entry.busy = true;
+        Some(begun)
+    }
+
+    /// A write is no longer pending.
+    pub(super) fn settled(&mut self, bytes: u64) {
+        self.pending -= 1;
+        self.pending_bytes -= bytes;
+    }
+
+    /// Forgets a key. Whether it was there.
+    pub(super) fn forget(&mut self, key: Key, medium: &dyn Medium) -> bool {
+        let Some(sequence) = self.index.remove(&key) else { return false };
+        self.report.removes += 1;
+        let never_named = self.fresh.remove(&sequence);
+        let Some(entry) = self.entries.get_mut(&sequence) else { return true };
+        entry.live = false;
+        if entry.ahead {
+            entry.ahead = false;
+            self.ahead -= 1;
+        }
+        if let Reading::Queued = std::mem::take(&mut entry.reading) {
+            self.reads.retain(|queued| *queued != sequence);
+        }
+        if never_named {
+            self.cancel(sequence);
+        } else {
+            self.gone.push(sequence);
+        }
+        self.release(sequence, medium);
+        true
+    }
+
+    /// A snapshot that is removed before its turn is never written.
+    fn cancel(&mut self, sequence: u64) {
+        let Some(entry) = self.entries.get(&sequence) else { return };
+        if !matches!(entry.phase, Phase::Queued(_)) {
+            return;
+        }
+        let length = entry.length;
+        entry.ticket.cancel(entry.key);
+        self.entries.remove(&sequence);
+        self.jobs.retain(|job| !matches!(job, Job::Write(queued) if *queued == sequence));
+        self.settled(length);
+    }
+
+    /// Lets an entry go if nobody needs it.
+    pub(super) fn release(&mut self, sequence: u64, medium: &dyn Medium) {
+        let Some(entry) = self.entries.get(&sequence) else { return };
+        if entry.live
+            || entry.held
+            || entry.busy
+            || matches!(entry.phase, Phase::Queued(_) | Phase::Writing(_))
+        {
+            return;
+        }
+        if let Phase::Stored(_, place) = entry.phase {
+            medium.release(place);
+            self.report.held -= place.span;
+        }
+        self.entries.remove(&sequence);
+    }
+
+    /// Settles every ticket whose work will not be done.
+    pub(super) fn abandon(&mut self) {
+        for job in self.jobs.drain(..) {
+            match job {
+                Job::Write(sequence) => {
+                    if let Some(entry) = self.entries.get(&sequence) {
+                        entry.ticket.settle(Err(Error::Closed { key: entry.key }));
+                    }
+                }
+                Job::Commit(commit) => commit.ticket.settle(Err(Error::Finished)),
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The planner that looks at the clocks.
+
+mod interval;
+mod way;
+
+use std::collections::VecDeque;
+
+use reprop_schedule::{Action, Costs, Error as ScheduleError, Revolve, Slot};
+
+use super::planner::{Endless, Move, Planner, View, shifted};
+use super::{Measured, Result};
+use interval::best_interval;
+
+/// Asynchronous multistage with its interval chosen on the way: the first state of each interval goes to the store in the
+/// background, and comes back ahead of its turn while the interval above is reversed with Revolve on the memory
+/// slots.
+///
+/// - The first interval of all ends when its first write does; from then on each interval is planned anew from the times
+///   measured so far. A shorter interval than a write takes stalls a little and recomputes less; the formula weighs the
+///   two.
+/// - Where Revolve on the memory slots alone is quicker, for a short chain or a slow store, nothing is written.
+/// - The last interval is reversed where it stands.
+/// - The length need not be known: a chain ends where [`Recurrence::has_step`](super::Recurrence::has_step) says so.
+/// - A full disk costs time and nothing else: the chain goes on from the snapshot that did not fit, in memory.
+///
+/// A value can serve one pass after the other (`Checkpointed::planner(&mut plan)`): what one measured, the next begins with.
+///
+/// ```
+/// use reprop::chain::{Async, Chain, Checkpointed, Steps};
+/// use reprop_store::MemoryStore;
+///
+/// let store = MemoryStore::unbounded();
+/// let steps = Steps::new(
+///     |_, x: f64| x + 0.01 * x * x,
+///     |_, x: f64, adjoint: f64, (): &mut ()| adjoint * (1.0 + 0.02 * x),
+///     |_: &f64, (): &mut ()| 1.0,
+/// );
+/// let done = Chain::new(steps).run(1.0, (), Checkpointed::planner(Async::new(3).steps(50)).store(&store))?;
+/// assert!((done.adjoint - 3.92).abs() < 0.01);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Async {
+    slots: usize,
+    steps: Option<usize>,
+    known: Measured,
+    /// The last plan: the costs it was for, and its interval.
+    planned: Option<(Costs, usize)>,
+    /// Steps that are known to exist.
+    seen: usize,
+    at: usize,
+    borders: Vec<Border>,
+    stage: Stage,
+    pending: VecDeque<Move>,
+    inside: Inside,
+    /// The length of each interval that was planned.
+    lengths: Vec<usize>,
+}
+
+/// The first state of an interval, on disk or on its way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Border {
+    step: usize,
+    /// The memory slot that it still is in, too.
+    memory: Option<usize>,
+    /// Whether its write has been waited for.
+    waited: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// The working state is the first of an interval.
+    Start,
+    /// The way forward inside an interval that ends at this step, or when the first write is done.
+    Forward(Option<usize>),
+    /// The working state is the first of those that are reversed next: so many, or up to an end that is not known.
+    Turn(Option<usize>),
+    /// Steps from here on are reversed; the border below has been fetched to a memory slot, if one was there for it.
+    Back {
+        front: usize,
+        fetched: Option<usize>,
+    },
+    /// After a kill on the way forward.
+    Again,
+    Done,
+}
+
+/// What runs between two decisions.
+enum Inside {
+    Nothing,
+    Revolve(usize, Box<Revolve>),
+    Endless(Box<Endless>),
+}
+
+/// An interval is planned anew when a time has changed by more than this part of it.
+const CHANGE: f64 = 0.1;
+
+impl Async {
+    /// A plan for a chain of unknown length with `slots` memory slots, those of transfers included.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            slots,
+            steps: None,
+            known: Measured::default(),
+            planned: None,
+            seen: 1,
+            at: 0,
+            borders: vec![],
+            stage: Stage::Start,
+            pending: VecDeque::new(),
+            inside: Inside::Nothing,
+            lengths: vec![],
+        }
+    }
+
+    /// The chain has `steps` steps.
+    pub fn steps(self, steps: usize) -> Self {
+        Self { steps: Some(steps), ..self }
+    }
+
+    /// Times known beforehand, say from an earlier run.
+    pub fn measured(self, known: Measured) -> Self {
+        Self { known, ..self }
+    }
+
+    /// The lengths of the intervals planned so far in this pass.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    fn push(&mut self, action: Action) {
+        self.pending.push_back(Move::Do(action));
+    }
+
+    /// Whether the step of this number exists.
+    fn exists(&mut self, step: usize, view: &mut View<'_>) -> bool {
+        if let Some(steps) = self.steps {
+            return step < steps;
+        }
+        if step >= self.seen && (view.more)(step) {
+            self.seen = step + 1;
+        }
+        step < self.seen
+    }
+
+    /// The interval for these costs.
+    fn interval(&mut self, left: Option<usize>, costs: Costs) -> usize {
+        let near = |a: f64, b: f64| (a - b).abs() <= CHANGE * b;
+        let same = self.planned.as_ref().filter(|(before, _)| {
+            near(costs.forward, before.forward)
+                && near(costs.backward, before.backward)
+                && near(costs.tier(1).write, before.tier(1).write)
+                && near(costs.tier(1).read, before.tier(1).read)
+        });
+        match same {
+            Some((_, length)) => *length,
+            None => {
+                let length = best_interval(left, self.slots, &costs);
+                self.planned = Some((costs, length));
+                length
+            }
+        }
+    }
+
+    /// What the running schedule says; between two of them, nothing.
+    fn inside(&mut self, view: &mut View<'_>) -> Option<Action> {
+        let action = match &mut self.inside {
+            Inside::Nothing => None,
+            Inside::Revolve(start, revolve) => revolve.next().map(|action| shifted(action, *start)),
+            Inside::Endless(endless) => endless.step(view.more),
+        };
+        if action.is_none() {
+            self.inside = Inside::Nothing;
+        }
+        action
+    }
+
+    /// Plans what comes next. All that was planned before is done, so nothing is half in memory.
+    fn decide(&mut self, view: &mut View<'_>) -> Result<()> {
+        if let Some(place) = self.borders.iter().position(|border| view.failed.contains(&border.step)) {
+            self.go_on_in_memory(place);
+            return Ok(());
+        }
+        match self.stage {
+            Stage::Start => self.start(view),
+            Stage::Forward(end) => self.forward(end, view),
+            Stage::Turn(length) => self.turn(length)?,
+            Stage::Back { front, fetched } => self.back(front, fetched),
+            Stage::Again => {
+                if let Some(place) = self.borders.len().checked_sub(1) {
+                    let step = self.borders[place].step;
+                    self.push(Action::Load { step, slot: Slot::disk(place), keep: true });
+                    self.at = step;
+                }
+                self.stage = Stage::Forward(None);
+            }
+            Stage::Done => {}
+        }
+        Ok(())
+    }
+}
+
+impl Planner for Async {
+    fn begin(&mut self) {
+        *self = Self { steps: self.steps, known: self.known, ..Self::new(self.slots) };
+    }
+
+    fn next(&mut self, view: &mut View<'_>) -> Result<Option<Move>> {
+        if self.steps == Some(0) {
+            return Err(ScheduleError::NoSteps.into());
+        }
+        if self.slots == 0 {
+            return Err(ScheduleError::NoSlots { steps: self.steps.unwrap_or(self.seen), slots: 0 }.into());
+        }
+        loop {
+            if let Some(next) = self.pending.pop_front() {
+                return Ok(Some(next));
+            }
+            if let Some(action) = self.inside(view) {
+                return Ok(Some(Move::Do(action)));
+            }
+            if matches!(self.stage, Stage::Done) {
+                return Ok(None);
+            }
+            self.decide(view)?;
+        }
+    }
+
+    fn survives_full(&self) -> bool {
+        true
+    }
+
+    fn resume(&mut self, front: Option<usize>, plan: &[u8], snapshots: &[usize]) -> bool {
+        let Ok(seen) = <[u8; 8]>::try_from(plan) else { return false };
+        self.seen = u64::from_le_bytes(seen) as usize;
+        let fits = |step: usize| front.is_none_or(|front| step < front);
+        if snapshots.first() != Some(&0) || !snapshots.iter().copied().all(fits) {
+            return false;
+        }
+        self.borders = snapshots.iter().map(|&step| Border { step, memory: None, waited: true }).collect();
+        self.stage = match front {
+            Some(front) => Stage::Back { front, fetched: None },
+            None => Stage::Again,
+        };
+        true
+    }
+
+    fn learn(&mut self, measured: Measured) {
+        self.known = measured.or(self.known);
+    }
+}

@@ -1,0 +1,67 @@
+//! What steps take, and what of it goes to the trace.
+
+use std::time::Instant;
+
+use super::Measured;
+use super::measure::Average;
+use crate::{Activity, Trace};
+
+/// Averages of step times, and a trace if one is wanted.
+#[derive(Default)]
+pub(super) struct Clocks {
+    forward: Average,
+    record: Average,
+    backward: Average,
+    trace: Option<Trace>,
+}
+
+impl Clocks {
+    pub fn new(trace: Option<Trace>) -> Self {
+        Self { trace, ..Self::default() }
+    }
+
+    pub fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    pub fn forward(&mut self, from: usize, to: usize, start: Instant) {
+        self.forward.observe(to - from, start.elapsed().as_secs_f64());
+        self.note(Activity::Forward, from, start);
+    }
+
+    pub fn record(&mut self, step: usize, start: Instant) {
+        self.record.observe(1, start.elapsed().as_secs_f64());
+        self.note(Activity::Forward, step, start);
+    }
+
+    pub fn reverse(&mut self, step: usize, start: Instant) {
+        self.backward.observe(1, start.elapsed().as_secs_f64());
+        self.note(Activity::Grads, step, start);
+    }
+
+    /// A reverse step counts with the forward that recorded it, whenever that was.
+    pub fn reverse_recorded(&mut self, step: usize, start: Instant) {
+        let record = self.record.get().unwrap_or(0.0);
+        self.backward.observe(1, start.elapsed().as_secs_f64() + record);
+        self.note(Activity::Grads, step, start);
+    }
+
+    pub fn transfer(&self, step: usize, start: Instant) {
+        self.note(Activity::Io, step, start);
+    }
+
+    /// Times of steps.
+    pub fn measured(&self) -> Measured {
+        Measured {
+            forward: self.forward.get().or(self.record.get()),
+            backward: self.backward.get(),
+            ..Measured::default()
+        }
+    }
+
+    fn note(&self, activity: Activity, place: usize, start: Instant) {
+        if let Some(trace) = &self.trace {
+            trace.since(activity, place, start);
+        }
+    }
+}

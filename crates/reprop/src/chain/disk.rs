@@ -1,0 +1,193 @@
+//! The tier beside memory: disk slots over a store.
+
+use std::time::Instant;
+
+use reprop_schedule::Action;
+use reprop_store::{Dtype, Error as StoreError, Key, Payload, Store, Ticket};
+
+use super::{Error, Measured, Result, State};
+
+/// The sequence of the states in a store.
+pub(super) const STATES: u64 = 0;
+/// The sequence of what a durable point needs beside them.
+pub(super) const POINT: u64 = 1;
+
+/// A write under way.
+pub(super) struct Outgoing {
+    pub step: usize,
+    /// The memory slot it left from, and whether that keeps it; none if it left from the working state.
+    pub memory: Option<(usize, bool)>,
+    pub ticket: Ticket,
+    pub begun: Instant,
+}
+
+/// Disk slots, each a snapshot in the store under its step's number.
+pub(super) struct Disk<'s> {
+    store: Option<&'s dyn Store>,
+    /// The step that each slot holds.
+    slots: Vec<Option<usize>>,
+    pub outgoing: Vec<Outgoing>,
+    /// Steps whose snapshots found no room.
+    pub failed: Vec<usize>,
+    pub stall: f64,
+    pub raw_written: u64,
+    pub raw_read: u64,
+    /// Bytes of one snapshot.
+    size: usize,
+    /// Whether a transfer has ended since the store was last asked for its times.
+    pub news: bool,
+}
+
+impl<'s> Disk<'s> {
+    pub fn new(store: Option<&'s dyn Store>) -> Self {
+        Self {
+            store,
+            slots: vec![],
+            outgoing: vec![],
+            failed: vec![],
+            stall: 0.0,
+            raw_written: 0,
+            raw_read: 0,
+            size: 0,
+            news: false,
+        }
+    }
+
+    pub fn store(&self) -> Option<&'s dyn Store> {
+        self.store
+    }
+
+    fn of(&self, action: &Action) -> Result<&'s dyn Store> {
+        self.store.ok_or(Error::NoStore { action: *action })
+    }
+
+    /// What transfers take, as far as the store knows.
+    pub fn measured(&mut self) -> Measured {
+        self.news = false;
+        let report = self.store.filter(|_| self.size > 0).map(Store::stats);
+        let (write, read) = report.map_or((None, None), |report| {
+            (report.write_seconds(self.size as u64), report.read_seconds(self.size as u64))
+        });
+        Measured { write, read, ..Measured::default() }
+    }
+
+    /// The step that a slot holds.
+    pub fn held(&self, index: usize) -> Option<usize> {
+        self.slots.get(index).copied().flatten()
+    }
+
+    /// Puts down what the slots of a resumed run hold.
+    pub fn restore(&mut self, steps: &[usize]) {
+        self.slots = steps.iter().map(|&step| Some(step)).collect();
+    }
+
+    /// Hands a snapshot to the store; gives its ticket, or nothing if there was no room for it.
+    pub fn put(
+        &mut self,
+        action: &Action,
+        step: usize,
+        index: usize,
+        payload: Payload,
+    ) -> Result<Option<Ticket>> {
+        let store = self.of(action)?;
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, None);
+        }
+        self.slots[index] = Some(step);
+        self.raw_written += payload.len() as u64;
+        self.size = payload.len();
+        let key = key(step);
+        match self.ask(key, || store.put(key, payload.clone())) {
+            Err(Error::Store(error)) if error.is_full() && error.key() == Some(key) => {
+                self.failed.push(step);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// Asks for a snapshot ahead; false if it has to be asked for again.
+    pub fn prefetch(&mut self, step: usize) -> Result<bool> {
+        let Some(store) = self.store else { return Ok(true) };
+        self.ask(key(step), || store.prefetch(key(step)))
+    }
+
+    /// The snapshot in a slot, which goes on holding it or not.
+    pub fn take(&mut self, action: &Action, step: usize, index: usize, keep: bool) -> Result<Payload> {
+        let store = self.of(action)?;
+        let payload = self.ask(key(step), || store.get(key(step)))?;
+        self.raw_read += payload.len() as u64;
+        (self.size, self.news) = (payload.len(), true);
+        if !keep {
+            self.free(action, step, index)?;
+        }
+        Ok(payload)
+    }
+
+    /// Forgets the snapshot in a slot.
+    pub fn free(&mut self, action: &Action, step: usize, index: usize) -> Result<()> {
+        let store = self.of(action)?;
+        self.slots[index] = None;
+        self.outgoing.retain(|outgoing| outgoing.step != step);
+        let lost = self.failed.contains(&step);
+        match store.remove(key(step)) {
+            // What found no room may not be there; and a call to remove does its work whatever it tells of others.
+            Err(error) if !lost && error.key() == Some(key(step)) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls the store and counts the wait. A failure of another snapshot's write is told by its ticket, so the call is
+    /// repeated.
+    pub fn ask<T>(&mut self, own: Key, call: impl Fn() -> Result<T, StoreError>) -> Result<T> {
+        let start = Instant::now();
+        let result = loop {
+            match call() {
+                Err(error) if self.told_by_ticket(&error, own) => {}
+                result => break result,
+            }
+        };
+        self.stall += start.elapsed().as_secs_f64();
+        Ok(result?)
+    }
+
+    fn told_by_ticket(&self, error: &StoreError, own: Key) -> bool {
+        let of = |key: Key| self.outgoing.iter().any(|outgoing| key == self::key(outgoing.step));
+        error.key().is_some_and(|key| key != own && of(key))
+    }
+
+    /// Waits for a write.
+    pub fn wait(&mut self, step: usize) {
+        let ticket =
+            self.outgoing.iter().find(|outgoing| outgoing.step == step).map(|found| found.ticket.clone());
+        if let Some(ticket) = ticket {
+            let start = Instant::now();
+            // How it went is found when the outgoing ones are looked through.
+            let _ = ticket.wait();
+            self.stall += start.elapsed().as_secs_f64();
+        }
+    }
+}
+
+/// The name of a state in the store.
+pub(super) fn key(step: usize) -> Key {
+    Key::new(STATES, step as u64)
+}
+
+/// A state as the store takes it.
+pub(super) fn payload<S: State>(state: &S) -> Payload {
+    let mut bytes = Vec::with_capacity(state.bytes());
+    state.write(&mut bytes);
+    let dtype = match state.element_bytes() {
+        8 => Dtype::F64,
+        4 => Dtype::F32,
+        2 => Dtype::F16,
+        _ => Dtype::Bytes,
+    };
+    Payload::new(dtype, bytes)
+}
+
+/// The state of these bytes, of the kind of `like`.
+pub(super) fn state<S: State>(like: &S, payload: &Payload, step: usize) -> Result<S> {
+    like.read(&mut payload.bytes()).map_err(|source| Error::Foreign { step, source })
+}

@@ -1,0 +1,124 @@
+//! Times measured while a chain runs.
+
+use std::cell::Cell;
+
+use reprop_schedule::{Costs, Prices, Transfer};
+
+/// How much of an average the newest step makes up at least: the average follows a machine that changes its speed.
+const NEWEST: f64 = 0.02;
+/// A reverse step in forward steps, before one was measured: the forward that records, and two products for each of its
+/// one.
+const REVERSE: f64 = 3.0;
+
+/// Times of steps and transfers in seconds, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// One forward step that keeps nothing.
+    pub forward: Option<f64>,
+    /// One reverse step, its recording forward included.
+    pub backward: Option<f64>,
+    /// Writing one snapshot.
+    pub write: Option<f64>,
+    /// Reading one snapshot.
+    pub read: Option<f64>,
+}
+
+impl Measured {
+    /// The costs, with guesses for what is not known yet; `None` while nothing is.
+    ///
+    /// ```
+    /// use reprop::chain::Measured;
+    ///
+    /// let measured = Measured { forward: Some(2.0), write: Some(10.0), ..Measured::default() };
+    /// let costs = measured.costs().unwrap();
+    /// assert_eq!((costs.backward, costs.tier(1).read), (6.0, 10.0));
+    /// ```
+    pub fn costs(&self) -> Option<Costs> {
+        let forward = self.forward.or(self.backward.map(|backward| backward / REVERSE))?;
+        let write = self.write.or(self.read)?;
+        let tiers = vec![Transfer::default(), Transfer { write, read: self.read.unwrap_or(write) }];
+        Some(Costs { forward, backward: self.backward.unwrap_or(REVERSE * forward), tiers })
+    }
+
+    /// This, with what it lacks from another.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            forward: self.forward.or(other.forward),
+            backward: self.backward.or(other.backward),
+            write: self.write.or(other.write),
+            read: self.read.or(other.read),
+        }
+    }
+}
+
+/// An average whose newest values count a little more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Average {
+    value: f64,
+    count: f64,
+}
+
+impl Average {
+    /// Takes note of `count` things that took `seconds` together.
+    pub fn observe(&mut self, count: usize, seconds: f64) {
+        let count = count as f64;
+        self.count += count;
+        let share = (count / self.count).max(1.0 - (1.0 - NEWEST).powf(count));
+        self.value += share * (seconds / count - self.value);
+    }
+
+    pub fn get(&self) -> Option<f64> {
+        (self.count > 0.0).then_some(self.value)
+    }
+}
+
+/// Prices that follow what is measured, for a simulator that runs beside the chain.
+#[derive(Debug, Default)]
+pub(super) struct LivePrices {
+    measured: Cell<Measured>,
+    state_bytes: Cell<u64>,
+}
+
+impl LivePrices {
+    pub fn set(&self, measured: Measured, state_bytes: usize) {
+        self.measured.set(measured);
+        self.state_bytes.set(state_bytes as u64);
+    }
+}
+
+impl Prices for LivePrices {
+    fn forward(&self, from: usize, to: usize) -> f64 {
+        self.measured.get().forward.unwrap_or(0.0) * (to - from) as f64
+    }
+
+    fn reverse(&self, _: usize) -> f64 {
+        self.measured.get().backward.unwrap_or(0.0)
+    }
+
+    fn write(&self, _: usize, tier: usize) -> f64 {
+        if tier == 0 { 0.0 } else { self.measured.get().write.unwrap_or(0.0) }
+    }
+
+    fn read(&self, _: usize, tier: usize) -> f64 {
+        if tier == 0 { 0.0 } else { self.measured.get().read.or(self.measured.get().write).unwrap_or(0.0) }
+    }
+
+    fn state_bytes(&self, _: usize) -> u64 {
+        self.state_bytes.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_begins_as_a_mean_and_follows_a_change() {
+        let mut average = Average::default();
+        average.observe(1, 1.0);
+        average.observe(3, 9.0);
+        assert_eq!(average.get(), Some(2.5));
+        (0..1000).for_each(|_| average.observe(1, 5.0));
+        assert!(average.get().is_some_and(|value| (value - 5.0).abs() < 1e-6), "{average:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! The planner that looks at clocks, driven with clocks of the test's own and run for real.
+
+use reprop::chain::{Async, Checkpointed, Measured, Move, Planner, View};
+use reprop_schedule::{Action, Interpreter, advances};
+use reprop_store::MemoryStore;
+
+use crate::common::{Network, Timed, bits, run, stored, times};
+
+/// Runs a plan on the interpreter's integers with the times that `clock(step)` tells, and gives the lengths of its
+/// intervals and the advances.
+fn drive(
+    mut plan: Async,
+    steps: usize,
+    known: bool,
+    clock: impl Fn(usize) -> Measured,
+) -> (Vec<usize>, u128) {
+    let slots_and_disk = [usize::MAX, usize::MAX];
+    let mut interpreter = Interpreter::new(steps, &slots_and_disk);
+    let mut at = 0;
+    plan.begin();
+    let mut lengths = vec![];
+    loop {
+        let mut more = |step: usize| {
+            assert!(!known, "a known length needs no questions");
+            step < steps
+        };
+        let mut view = View { measured: clock(at), failed: &[], more: &mut more };
+        match plan.next(&mut view).unwrap() {
+            None => break,
+            Some(Move::Point { .. }) => {}
+            Some(Move::Do(action)) => {
+                if let Action::Forward { to, .. } = action {
+                    at = to;
+                }
+                interpreter.apply(&action).unwrap();
+            }
+        }
+        lengths = plan.lengths().to_vec();
+    }
+    (lengths, interpreter.finish().unwrap().advances)
+}
+
+#[test]
+fn the_plan_keeps_every_law_for_known_and_unknown_lengths() {
+    for steps in [1, 2, 3, 7, 50, 333] {
+        for slots in [1, 2, 3, 8] {
+            for write in [0.1, 1.0, 7.0, 60.0, 1e6] {
+                drive(Async::new(slots).steps(steps), steps, true, |_| times(1.0, write));
+                drive(Async::new(slots), steps, false, |_| times(1.0, write));
+            }
+        }
+    }
+}
+
+/// The store becomes ten times slower on the way: intervals become longer. It becomes quick again: they become short.
+#[test]
+fn a_slow_tier_changes_the_plan_and_a_quick_one_changes_it_back() {
+    let clock = |at: usize| match at {
+        0..1000 => times(1.0, 5.0),
+        1000..3000 => times(1.0, 50.0),
+        _ => times(1.0, 5.0),
+    };
+    let (lengths, _) = drive(Async::new(10).steps(5000), 5000, true, clock);
+    let usual = lengths[0];
+    let longest = *lengths.iter().max().unwrap();
+    assert!(usual <= 10 && longest >= 30, "{usual} and {longest}");
+    assert_eq!(lengths.last(), Some(&usual), "{lengths:?}");
+}
+
+#[test]
+fn a_short_chain_or_a_hopeless_store_gets_revolve() {
+    let (lengths, found) = drive(Async::new(5).steps(200), 200, true, |_| times(1.0, 1e7));
+    assert_eq!((lengths, found), (vec![], advances(200, 5)));
+}
+
+/// The extra work a step does not grow with the chain.
+#[test]
+fn the_overhead_is_constant() {
+    let extra = |steps: usize| {
+        drive(Async::new(8).steps(steps), steps, true, |_| times(1.0, 12.0)).1 as f64 / steps as f64
+    };
+    let (short, long) = (extra(1_000), extra(100_000));
+    assert!(long < 1.02 * short, "{short} and {long}");
+}
+
+#[test]
+fn the_first_interval_ends_when_the_first_write_does() {
+    let clock = |at: usize| match at {
+        0..17 => Measured { forward: Some(1.0), ..Measured::default() },
+        _ => times(1.0, 17.0),
+    };
+    let (lengths, _) = drive(Async::new(3).steps(400), 400, true, clock);
+    assert_eq!(lengths[0], 17);
+}
+
+#[test]
+fn asynchronous_gradients_equal_stored_bit_for_bit() {
+    for steps in [1, 2, 5, 40, 700] {
+        let expected = stored(steps);
+        for slots in [1, 2, 4] {
+            let store = MemoryStore::unbounded();
+            let mut plan = Async::new(slots).steps(steps);
+            // The second pass begins with what the first has measured.
+            for _ in 0..2 {
+                let how = Checkpointed::planner(&mut plan).store(&store);
+                let done = run(&mut Network::new(steps), how).unwrap();
+                assert_eq!(bits(&done), expected, "{steps} steps with {slots} slots");
+                assert!(done.report.peak_slots <= slots, "{:?}", done.report);
+            }
+            let done = run(&mut Network::new(steps), Checkpointed::planner(Async::new(slots)).store(&store));
+            assert_eq!(bits(&done.unwrap()), expected, "{steps} steps, unknown, with {slots} slots");
+        }
+    }
+}
+
+/// A pool of a few snapshots: what finds no room is computed again, and the gradient is the same.
+#[test]
+fn a_full_store_degrades_to_recomputing() {
+    let steps = 300;
+    let expected = stored(steps);
+    for room in [0, 1, 30, 100, 400] {
+        for slots in [1, 2, 5] {
+            for plan in [Async::new(slots).steps(steps), Async::new(slots)] {
+                let store = MemoryStore::new(room);
+                // A quick store, so that it is written to often.
+                let plan = Timed { plan, measured: times(1.0, 3.0) };
+                let done = run(&mut Network::new(steps), Checkpointed::planner(plan).store(&store)).unwrap();
+                assert_eq!(bits(&done), expected, "{room} bytes and {slots} slots");
+                assert!(done.report.without_room > 0, "{room} bytes and {slots} slots: {:?}", done.report);
+                assert!(done.report.peak_slots <= slots);
+            }
+        }
+    }
+}

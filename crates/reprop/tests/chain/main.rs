@@ -1,0 +1,9 @@
+//! The laws of chains: equal bits under every plan, at the cost the plan says, and errors that tell.
+
+mod asynchronous;
+mod common;
+mod disks;
+mod errors;
+mod modules;
+mod schedules;
+mod stacks;

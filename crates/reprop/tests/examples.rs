@@ -1,0 +1,10 @@
+//! Examples whose assertions are worth running in the gate.
+
+#[path = "../examples/wave_adjoint.rs"]
+#[allow(dead_code, reason = "an example has a main function, which a test does not call")]
+mod wave_adjoint;
+
+#[test]
+fn the_adjoint_of_the_wave_equation_passes_its_taylor_test() {
+    wave_adjoint::check().unwrap();
+}
