@@ -110,10 +110,10 @@ impl Model {
     /// This network with other settings. Rates that a network has no use for are passed over.
     pub fn change(self, changes: &Changes) -> Self {
         match self {
-            Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
+            Self::RevVit(config) => Self::RevVit(change_rev_vit(&config, changes)),
             Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
             Self::RevResNet(config) => Self::RevResNet(change_rev_resnet(config, changes)),
-            Self::Vit(config) => Self::Vit(change_rev_vit(config, changes)),
+            Self::Vit(config) => Self::Vit(change_rev_vit(&config, changes)),
             Self::ResNet(config) => Self::ResNet(change_rev_resnet(config, changes)),
         }
     }
@@ -208,7 +208,7 @@ fn heads(width: usize, head: usize) -> usize {
     (1..=width / head.max(1)).rev().find(|&heads| width.is_multiple_of(heads)).unwrap_or(1)
 }
 
-fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
+fn change_rev_vit(config: &RevVitConfig, changes: &Changes) -> RevVitConfig {
     let width = changes.width.unwrap_or(config.width);
     RevVitConfig {
         image: changes.image.unwrap_or(config.image),
@@ -220,7 +220,7 @@ fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
         label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
-        ..config
+        ..config.clone()
     }
 }
 

@@ -153,7 +153,7 @@ impl Stem<4> for ConvStem {
         };
         let dz = self.layer.relu_vjp(&unit, dy);
         let dims = images.dims();
-        self.layer.vjp(|| images, dims, unit, dz, false, context, gradients);
+        self.layer.vjp((|| images, dims), unit, dz, false, context, gradients);
     }
 
     fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
