@@ -1,5 +1,6 @@
 //! Whole training steps, one at a time, for comparisons with other programs. Each line of the input, `MODEL STRATEGY
 //! BATCH` (`rev-vit-s reprop 8`), is answered by the milliseconds of one step on noise: forward, backward and optimizer.
+//! RevResNets get images of 32x32 and SGD, the others their own images and AdamW.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -7,46 +8,53 @@ use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use reprop::optim::AdamWConfig;
-use reprop::{Meter, Network as _, Pass, Strategy};
-use reprop_models::{Model, RevVit};
+use reprop::optim::{AdamWConfig, SgdConfig};
+use reprop::{Head, Meter, Network, Pass, Stem, Strategy};
+use reprop_models::{Changes, Model};
 
-/// A network in training.
-struct Training {
-    /// Empty only while a step runs.
-    network: Option<RevVit>,
-    optimizer: ModuleOptimizer,
+/// Takes one step.
+type Training = Box<dyn FnMut() -> Option<()>>;
+
+fn training<const D: usize, N>(
+    network: N,
+    mut optimizer: ModuleOptimizer,
     images: Tensor<4>,
-    labels: Tensor<1, Int>,
     strategy: Strategy,
+) -> Training
+where
+    N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>>> + 'static,
+{
+    let labels = Tensor::zeros([images.dims()[0]], &images.device());
+    // Empty only while a step runs.
+    let mut network = Some(network);
+    Box::new(move || {
+        let before = network.take()?;
+        let pass = Pass::training(1).meter(Meter::new());
+        let step = before.step(images.clone(), labels.clone(), pass, strategy).ok()?;
+        network = Some(step.statistics.apply(optimizer.step(1e-4, before, step.gradients)));
+        Some(())
+    })
 }
 
-impl Training {
-    fn new(model: &str, strategy: &str, batch: usize) -> Option<Self> {
-        let model = Model::by_name(model)?;
-        let shape = model.images();
-        let Model::RevVit(config) = model;
-        let device = Device::flex();
-        Some(Self {
-            network: Some(config.init(1, &device.clone().autodiff())),
-            optimizer: AdamWConfig::new().with_weight_decay(0.05).init(),
-            images: Tensor::random(
-                [batch, shape.channels, shape.side, shape.side],
-                Distribution::Normal(0.0, 1.0),
-                &device,
-            ),
-            labels: Tensor::zeros([batch], &device),
-            strategy: strategy.parse().ok()?,
-        })
-    }
-
-    fn step(&mut self) -> Option<()> {
-        let network = self.network.take()?;
-        let pass = Pass::training(1).meter(Meter::new());
-        let step = network.step(self.images.clone(), self.labels.clone(), pass, self.strategy).ok()?;
-        self.network = Some(self.optimizer.step(1e-4, network, step.gradients));
-        Some(())
-    }
+fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
+    let strategy = strategy.parse().ok()?;
+    let model = Model::by_name(model)?;
+    let small = Changes { image: Some(32), classes: Some(10), ..Changes::default() };
+    let model = if matches!(model, Model::RevResNet(_)) { model.change(&small) } else { model };
+    let shape = model.images();
+    let device = Device::flex();
+    let sizes = [batch, shape.channels, shape.side, shape.side];
+    let images = Tensor::random(sizes, Distribution::Normal(0.0, 1.0), &device);
+    let device = device.autodiff();
+    let adam = AdamWConfig::new().with_weight_decay(0.05).init();
+    Some(match model {
+        Model::RevVit(config) => training(config.init(1, &device), adam, images, strategy),
+        Model::RevSwin(config) => training(config.init(1, &device), adam, images, strategy),
+        Model::RevResNet(config) => {
+            let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
+            training(config.init(1, &device), sgd, images, strategy)
+        }
+    })
 }
 
 fn main() -> io::Result<()> {
@@ -57,11 +65,11 @@ fn main() -> io::Result<()> {
         let answer = || -> Option<f64> {
             let [model, strategy, batch] = words[..] else { return None };
             if !known.contains_key(&line) {
-                known.insert(line.clone(), Training::new(model, strategy, batch.parse().ok()?)?);
+                known.insert(line.clone(), begin(model, strategy, batch.parse().ok()?)?);
             }
-            let training = known.get_mut(&line)?;
+            let step = known.get_mut(&line)?;
             let start = Instant::now();
-            training.step()?;
+            step()?;
             Some(start.elapsed().as_secs_f64() * 1e3)
         }();
         match answer {

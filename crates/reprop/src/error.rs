@@ -57,6 +57,29 @@ pub enum Error {
         /// The bytes needed at least.
         least: u64,
     },
+    /// A stage of places that the network does not have.
+    #[error("a stage of places {start} to {end} cannot be cut from a network of {places} places")]
+    Places {
+        /// Where the stage would begin.
+        start: usize,
+        /// Where it would end, exclusive.
+        end: usize,
+        /// How many the network has.
+        places: usize,
+    },
+    /// Inputs that are not those that a stage keeps.
+    #[error(
+        "a stage with {expected} transitions was given {found} kept inputs{}",
+        if *stem { ", and it needs the network's input too" } else { "" }
+    )]
+    TrailInputs {
+        /// Transitions of the stage.
+        expected: usize,
+        /// Inputs found.
+        found: usize,
+        /// Whether the stage begins with the stem.
+        stem: bool,
+    },
 }
 
 /// The result of a pass.

@@ -39,7 +39,7 @@ pub use autodiff::{
 };
 pub use block::{Block, BlockFootprint, Head, Piece, Stem, Transition};
 pub use couple::{Couple, Coupling};
-pub use engine::{Prediction, Tape};
+pub use engine::{Descent, Entry, Keep, Prediction, Stage, Tape, Trail};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
 pub use gradients::Gradients;

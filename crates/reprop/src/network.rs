@@ -34,6 +34,11 @@ pub trait Network<const D: usize>: Module {
     /// What comes after the last one.
     fn head(&self) -> &Self::Head;
 
+    /// How many places it has: the stem, the pieces, the head. A [`Stage`](crate::Stage) is a run of them.
+    fn places(&self) -> usize {
+        self.pieces().len() + 2
+    }
+
     /// The output alone: nothing is kept.
     ///
     /// # Errors

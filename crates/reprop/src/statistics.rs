@@ -49,6 +49,11 @@ impl Statistics {
         self.observed.is_empty()
     }
 
+    /// Whether the running statistic `id` was observed.
+    pub fn observes(&self, id: ParamId) -> bool {
+        self.observed.contains_key(&id)
+    }
+
     /// `module` with each running statistic moved towards what was observed, by its momentum, in the order of the
     /// observations.
     pub fn apply<M: Module>(mut self, module: M) -> M {

@@ -70,13 +70,20 @@ pub(crate) struct Plan {
     pub keep_from: usize,
     /// Whether gradients of one block are computed beside the recovery of the next.
     pub overlap: bool,
+    /// Whether stem and transitions keep their inputs and are run again, instead of keeping what they saved.
+    pub rerun: bool,
 }
 
 impl Plan {
-    pub const STORED: Self = Self { keep_from: 0, overlap: false };
+    pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun: false };
 
     /// The plan that recovers everything.
     pub fn recover_all(pieces: usize, overlap: bool) -> Self {
-        Self { keep_from: pieces, overlap }
+        Self { keep_from: pieces, overlap, rerun: false }
+    }
+
+    /// The plan that recovers blocks and runs everything else again.
+    pub fn rerun(pieces: usize, overlap: bool) -> Self {
+        Self { keep_from: pieces, overlap, rerun: true }
     }
 }

@@ -3,6 +3,7 @@
 use crate::network::Output;
 use crate::{Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
 
+use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, STEM, Scratch};
 
 /// A forward pass and what was kept of it, waiting for its backward.
@@ -10,44 +11,9 @@ use super::{FIRST_PIECE, STEM, Scratch};
 /// It borrows the network, so that the parameters cannot change in between: they are needed to recover activations.
 pub struct Tape<'n, const D: usize, N: Network<D>> {
     pub(super) network: &'n N,
-    pub(super) pass: Pass,
-    pub(super) overlap: bool,
-    pub(super) stem: Kept<<N::Stem as Stem<D>>::Saved>,
-    pub(super) pieces: Vec<Recorded<'n, D>>,
-    /// What the last piece gave, if it must be recovered from it.
-    pub(super) top: Option<Kept<Streams<D>>>,
-    pub(super) head: Kept<<N::Head as Head<D>>::Saved>,
+    pub(super) trail: Trail<D, N>,
     pub(super) loss: f32,
     pub(super) output: Output<D, N>,
-}
-
-/// A piece and what the forward kept of it.
-pub(super) struct Recorded<'n, const D: usize> {
-    pub piece: Piece<'n, D>,
-    pub index: usize,
-    /// What its gradients need; `None` if that is to be recovered.
-    pub saved: Option<Kept<AnySaved>>,
-    /// What it was given, if the piece below is to be recovered from it.
-    pub input: Option<Kept<Streams<D>>>,
-    pub scratch: Scratch,
-}
-
-/// A piece whose gradients can be computed.
-struct Ready<'n, const D: usize> {
-    piece: Piece<'n, D>,
-    index: usize,
-    saved: Kept<AnySaved>,
-    scratch: Scratch,
-}
-
-/// Where recovery has come to.
-struct Front<'n, const D: usize> {
-    /// Pieces whose gradients can be computed, from the top down.
-    ready: Vec<Ready<'n, D>>,
-    /// Pieces below them.
-    rest: Vec<Recorded<'n, D>>,
-    /// What the uppermost of `rest` gave, if it must be recovered from it.
-    output: Option<Kept<Streams<D>>>,
 }
 
 impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
@@ -63,46 +29,93 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
 
     /// Adds the gradients of the loss to `gradients`, and returns loss and output.
     pub fn backward(self, gradients: &mut Gradients) -> (f32, Output<D, N>) {
-        let Self { network, pass, overlap, stem, pieces, top, head, loss, output } = self;
-        let meter = pass.metering();
-
-        let (saved, held) = head.into_parts();
-        let head = network.head();
-        let place = FIRST_PIECE + pieces.len();
-        let context = pass.context(place);
-        let front = Front { ready: Vec::new(), rest: pieces, output: top };
-        let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
-        let (dx, mut front) = both(
-            overlap,
-            || {
-                pass.note(Activity::Grads, place, || {
-                    head.vjp(saved, pass.weight_of_loss(), &context, gradients)
-                })
-            },
-            || front.recover(overlap, &pass),
-        );
-        drop((held, scratch));
-
-        let mut dx = meter.keep(Holder::StreamGradients, dx);
-        while !front.ready.is_empty() {
-            let _scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
-            let Front { ready, rest, output } = front;
-            let below = Front { ready: Vec::new(), rest, output };
-            let (held, next) = both(
-                overlap,
-                || grads(ready, dx, overlap, &pass, gradients),
-                || below.recover(overlap, &pass),
-            );
-            (dx, front) = (held.0, next);
-            // Only now, so that what the meter says does not depend on which half ended first.
-            drop(held.1);
-        }
-
-        let (dx, _held) = dx.into_parts();
-        let (stem, _held) = stem.into_parts();
-        pass.note(Activity::Grads, STEM, || network.stem().vjp(stem, dx, &pass.context(STEM), gradients));
+        let Self { network, trail, loss, output } = self;
+        backward(network, trail, None, false, gradients);
         (loss, output)
     }
+}
+
+/// What goes down a network in a backward pass.
+#[derive(Clone, Debug)]
+pub struct Descent<const D: usize> {
+    /// The streams that were given, or got back, at this place; nothing where nobody recovers anything from them.
+    pub streams: Option<Streams<D>>,
+    /// Gradients with respect to them.
+    pub gradients: Streams<D>,
+}
+
+/// The backward of a run of parts, from what comes down to what goes further down: nothing below the stem. Gradients of
+/// parameters are added to `gradients`. `hand_down` asks for the streams that the run was given.
+pub(super) fn backward<const D: usize, N: Network<D>>(
+    network: &N,
+    trail: Trail<D, N>,
+    above: Option<Descent<D>>,
+    hand_down: bool,
+    gradients: &mut Gradients,
+) -> Option<Descent<D>> {
+    let Trail { pass, overlap, stem, pieces: rest, top, head } = trail;
+    let meter = pass.metering();
+    let pieces = network.pieces();
+    let (output, dy) = match above {
+        Some(Descent { streams, gradients }) => {
+            let recovers = rest.last().is_some_and(|recorded| matches!(recorded.way, Way::Recover));
+            let streams = streams.filter(|_| recovers || (rest.is_empty() && hand_down));
+            (streams.map(|streams| meter.keep(Holder::Streams, streams)), Some(gradients))
+        }
+        None => (top, None),
+    };
+
+    let front = Front { pieces: &pieces, ready: Vec::new(), rest, output, hand_down };
+    let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
+    let (place, last) = (FIRST_PIECE + pieces.len(), network.head());
+    let (dx, mut front) = both(
+        overlap,
+        || match (head, dy) {
+            (Some(head), _) => {
+                let (saved, held) = head.into_parts();
+                let dx = pass.note(Activity::Grads, place, || {
+                    last.vjp(saved, pass.weight_of_loss(), &pass.context(place), gradients)
+                });
+                (dx, Some(held))
+            }
+            (None, Some(dy)) => (dy, None),
+            (None, None) => unreachable!("gradients come from above or from the head"),
+        },
+        || front.recover(overlap, &pass),
+    );
+    let (dx, held) = dx;
+    drop((held, scratch));
+
+    let mut dx = meter.keep(Holder::StreamGradients, dx);
+    while !front.ready.is_empty() {
+        let _scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
+        let ready = std::mem::take(&mut front.ready);
+        let (held, next) = both(
+            overlap,
+            || grads(&pieces, ready, dx, overlap, &pass, gradients),
+            || front.recover(overlap, &pass),
+        );
+        (dx, front) = (held.0, next);
+        // Only now, so that what the meter says does not depend on which half ended first.
+        drop(held.1);
+    }
+
+    let (dx, _held) = dx.into_parts();
+    let Some(stem) = stem else {
+        let streams = front.output.filter(|_| hand_down).map(|output| output.into_parts().0);
+        return Some(Descent { streams, gradients: dx });
+    };
+    let context = pass.context(STEM);
+    let saved = match stem {
+        StemTrail::Saved(saved) => saved,
+        StemTrail::Rerun(input) => {
+            let again = || network.stem().forward_saving(input, &context).1;
+            meter.keep(Holder::Ends, pass.note(Activity::Recover, STEM, again))
+        }
+    };
+    let (saved, _held) = saved.into_parts();
+    pass.note(Activity::Grads, STEM, || network.stem().vjp(saved, dx, &context, gradients));
+    None
 }
 
 /// Both results: side by side if `overlap`, else one after the other.
@@ -114,12 +127,33 @@ fn both<A: Send, B: Send>(
     if overlap { rayon::join(first, second) } else { (first(), second()) }
 }
 
+/// A piece whose gradients can be computed.
+struct Ready {
+    index: usize,
+    saved: Kept<AnySaved>,
+    scratch: Scratch,
+}
+
+/// Where recovery has come to.
+struct Front<'n, const D: usize> {
+    /// All pieces of the network.
+    pieces: &'n [Piece<'n, D>],
+    /// Pieces whose gradients can be computed, from the top down.
+    ready: Vec<Ready>,
+    /// Pieces below them.
+    rest: Vec<Recorded<D>>,
+    /// What the uppermost of `rest` gave, if it must be recovered from it; at the end, what the lowest piece was given,
+    /// if that is handed down.
+    output: Option<Kept<Streams<D>>>,
+    hand_down: bool,
+}
+
 impl<const D: usize> Front<'_, D> {
     /// How many of the uppermost of `rest` a call of [`Self::recover`] takes: pieces whose saved tensors were kept, and
-    /// a block that must be recovered. Where nothing runs beside it, that block waits until the gradients of the pieces
-    /// above are done and their tensors gone.
+    /// a piece that must be recovered or rerun. Where nothing runs beside it, that piece waits until the gradients of
+    /// the pieces above are done and their tensors gone.
     fn reach(&self, overlap: bool) -> usize {
-        let kept = self.rest.iter().rev().take_while(|recorded| recorded.saved.is_some()).count();
+        let kept = self.rest.iter().rev().take_while(|recorded| recorded.is_saved()).count();
         if kept < self.rest.len() && (overlap || kept == 0) { kept + 1 } else { kept }
     }
 
@@ -127,37 +161,47 @@ impl<const D: usize> Front<'_, D> {
     /// moment only, so that the larger of the two counts where they run side by side.
     fn scratch(&self, overlap: bool) -> u64 {
         let grads = self.ready.iter().map(|ready| ready.scratch.grads);
-        let recover = self.rest.iter().rev().take(self.reach(overlap));
-        let recover =
-            recover.filter(|recorded| recorded.saved.is_none()).map(|recorded| recorded.scratch.recover);
+        let recover = self.rest.iter().rev().take(self.reach(overlap)).map(Recorded::recovering);
         grads.chain(recover).max().unwrap_or(0)
+    }
+
+    /// Whether what a piece was given is still wanted: the piece below is recovered from it, or it is handed down.
+    fn wants_input(&self) -> bool {
+        self.rest.last().map_or(self.hand_down, |below| matches!(below.way, Way::Recover))
     }
 
     /// Makes the next pieces ready.
     fn recover(mut self, overlap: bool, pass: &Pass) -> Self {
         let meter = pass.metering();
         for _ in 0..self.reach(overlap) {
-            let Some(Recorded { piece, index, saved, input, scratch }) = self.rest.pop() else { break };
-            if let Some(saved) = saved {
-                self.ready.push(Ready { piece, index, saved, scratch });
-                self.output = input;
-                continue;
-            }
-            let (Piece::Block(block), Some(output)) = (piece, self.output.take()) else {
-                unreachable!(
-                    "the forward keeps what a transition saved, and the output of each block to be recovered"
-                )
-            };
-            let (output, held) = output.into_parts();
+            let Some(Recorded { index, way, input, scratch }) = self.rest.pop() else { break };
             let place = FIRST_PIECE + index;
-            let (input, saved) =
-                pass.note(Activity::Recover, place, || block.recover(output, &pass.context(place)));
-            drop(held);
-            self.ready.push(Ready { piece, index, saved: meter.keep(Holder::Blocks, saved), scratch });
-            // Nobody recovers anything from the inputs of the first piece, nor from those of a piece above one that was
-            // kept.
-            let below = self.rest.last().is_some_and(|recorded| recorded.saved.is_none());
-            self.output = below.then(|| meter.keep(Holder::Streams, input));
+            let context = pass.context(place);
+            let (saved, input) = match (way, self.pieces[index], input, self.output.take()) {
+                (Way::Saved(saved), _, input, _) => (saved, input),
+                (Way::Recover, Piece::Block(block), _, Some(output)) => {
+                    let (output, held) = output.into_parts();
+                    let (input, saved) =
+                        pass.note(Activity::Recover, place, || block.recover(output, &context));
+                    drop(held);
+                    let saved = meter.keep(Holder::Blocks, saved);
+                    // Nobody recovers anything from the inputs of the first piece, nor from those of a piece above one
+                    // that was kept.
+                    (saved, self.wants_input().then(|| meter.keep(Holder::Streams, input)))
+                }
+                (Way::Rerun, Piece::Transition(transition), Some(input), _) => {
+                    let (input, held) = input.into_parts();
+                    let again = || transition.forward_saving(input.clone(), &context).1;
+                    let saved = meter.keep(Holder::Transitions, pass.note(Activity::Recover, place, again));
+                    (saved, self.wants_input().then(|| held.keep(input)))
+                }
+                _ => unreachable!(
+                    "the forward keeps the inputs of transitions that are rerun, and the outputs of blocks to be \
+                     recovered come from above"
+                ),
+            };
+            self.ready.push(Ready { index, saved, scratch });
+            self.output = input;
         }
         self
     }
@@ -166,7 +210,8 @@ impl<const D: usize> Front<'_, D> {
 /// Gradients through the pieces that are ready. With overlap, the guards that count their saved tensors are handed
 /// back; without, the tensors are gone one after the other.
 fn grads<const D: usize>(
-    ready: Vec<Ready<'_, D>>,
+    pieces: &[Piece<'_, D>],
+    ready: Vec<Ready>,
     dy: Kept<Streams<D>>,
     overlap: bool,
     pass: &Pass,
@@ -174,11 +219,11 @@ fn grads<const D: usize>(
 ) -> (Kept<Streams<D>>, Vec<Held>) {
     let meter = pass.metering();
     let mut used = Vec::new();
-    let dx = ready.into_iter().fold(dy, |dy, Ready { piece, index, saved, .. }| {
+    let dx = ready.into_iter().fold(dy, |dy, Ready { index, saved, .. }| {
         let context = pass.context(FIRST_PIECE + index);
         let (dy, held_dy) = dy.into_parts();
         let (saved, held) = saved.into_parts();
-        let dx = pass.note(Activity::Grads, FIRST_PIECE + index, || match piece {
+        let dx = pass.note(Activity::Grads, FIRST_PIECE + index, || match pieces[index] {
             Piece::Block(block) => block.grads(saved, dy, &context, gradients),
             Piece::Transition(transition) => transition.vjp(saved, dy, &context, gradients),
         });

@@ -1,16 +1,16 @@
 //! The forward pass: through the pieces once, keeping what the plan says.
 
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+
 use crate::arithmetic::RangeWatch;
-use crate::network::is_trainable;
+use crate::network::{Input, Output, Target, is_trainable};
 use crate::strategy::Plan;
 use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
 
-use super::backward::{Recorded, Tape};
-use super::{FIRST_PIECE, STEM, Scratch, plan};
-
-type Input<const D: usize, N> = crate::network::Input<D, N>;
-type Target<const D: usize, N> = crate::network::Target<D, N>;
-type Output<const D: usize, N> = crate::network::Output<D, N>;
+use super::trail::{Recorded, StemTrail, Trail, Way};
+use super::{FIRST_PIECE, STEM, Scratch, Tape, plan};
 
 /// The output alone.
 pub(crate) fn predict<const D: usize, N: Network<D>>(
@@ -28,20 +28,44 @@ pub(crate) fn streams<const D: usize, N: Network<D>>(
     input: Input<D, N>,
     pass: &Pass,
 ) -> Result<Streams<D>> {
-    network.stem().check(&input)?;
     let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
-    let mut streams = enter(network.stem().forward(input, &pass.context(STEM)), pass);
-    look(&mut watch, &streams);
-    for (index, piece) in network.pieces().into_iter().enumerate() {
+    let streams = enter_stem(network, input, pass, &mut watch)?;
+    let streams = go_through(network, 0..network.pieces().len(), streams, pass, &mut watch);
+    watch.check()?;
+    Ok(streams)
+}
+
+/// The streams as they leave the stem.
+pub(super) fn enter_stem<const D: usize, N: Network<D>>(
+    network: &N,
+    input: Input<D, N>,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> Result<Streams<D>> {
+    network.stem().check(&input)?;
+    let streams = enter(network.stem().forward(input, &pass.context(STEM)), pass);
+    look(watch, &streams);
+    Ok(streams)
+}
+
+/// The streams as they leave the last of `range`, with nothing kept.
+pub(super) fn go_through<const D: usize, N: Network<D>>(
+    network: &N,
+    range: Range<usize>,
+    mut streams: Streams<D>,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> Streams<D> {
+    let pieces = network.pieces();
+    for index in range {
         let context = pass.context(FIRST_PIECE + index);
-        streams = match piece {
+        streams = match pieces[index] {
             Piece::Block(block) => block.forward(streams, &context),
             Piece::Transition(transition) => enter(transition.forward(streams, &context), pass),
         };
-        look(&mut watch, &streams);
+        look(watch, &streams);
     }
-    watch.check()?;
-    Ok(streams)
+    streams
 }
 
 /// The inputs of the last stage from its outputs.
@@ -65,88 +89,138 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     if !is_trainable(network) {
         return Err(Error::NothingToTrain);
     }
-    network.stem().check(&input)?;
-
-    let meter = pass.metering().clone();
-    let (streams, stem) =
-        pass.note(Activity::Forward, STEM, || network.stem().forward_saving(input, &pass.context(STEM)));
-    let stem = meter.keep(Holder::Ends, stem);
-    let streams = enter(streams, &pass);
-    let batch = streams.dims()[0];
+    let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
+    let (streams, stem) = record_stem(network, input, &pass, false, &mut watch)?;
+    let batch = streams.value().dims()[0];
     network.head().check(&target, batch)?;
     let plan = plan::choose(network, batch, &pass, strategy)?;
-
-    let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
-    look(&mut watch, &streams);
-    let mut streams = meter.keep(Holder::Streams, streams);
-    let mut pieces = Vec::new();
-    for (index, piece) in network.pieces().into_iter().enumerate() {
-        let (next, recorded) = record_piece(piece, index, streams, &pieces, plan, &pass);
-        look(&mut watch, next.value());
-        streams = next;
-        pieces.push(recorded);
-    }
-
-    let context = pass.context(FIRST_PIECE + pieces.len());
-    let (streams, held) = streams.into_parts();
-    let (held, top) = if needs_its_output(pieces.last()) {
-        (None, Some(held.keep(streams.clone())))
-    } else {
-        (Some(held), None)
-    };
-    let (loss, output, head) = pass.note(Activity::Forward, FIRST_PIECE + pieces.len(), || {
-        network.head().loss_saving(streams, target, &context)
-    });
-    drop(held);
-    let head = meter.keep(Holder::Ends, head);
-
+    let (streams, pieces) =
+        record_pieces(network, 0..network.pieces().len(), streams, plan, &pass, &mut watch);
+    let mut trail = Trail { pass, overlap: plan.overlap, stem: Some(stem), pieces, top: None, head: None };
+    let (loss, output) = record_head(network, streams, target, &mut trail);
     watch.check()?;
-    let loss = loss.into_scalar::<f32>();
-    if !loss.is_finite() {
-        return Err(Error::LossNotFinite { loss, step: pass.step_number() });
+    let loss = finite(&loss, &trail.pass)?;
+    Ok(Tape { network, trail, loss, output })
+}
+
+/// The streams as they leave the stem, and what is kept of it: its input if it is to be rerun, else what it saved.
+pub(super) fn record_stem<const D: usize, N: Network<D>>(
+    network: &N,
+    input: Input<D, N>,
+    pass: &Pass,
+    rerun: bool,
+    watch: &mut RangeWatch,
+) -> Result<(Kept<Streams<D>>, StemTrail<D, N>)> {
+    network.stem().check(&input)?;
+    let meter = pass.metering();
+    let context = pass.context(STEM);
+    let (streams, stem) = pass.note(Activity::Forward, STEM, || {
+        if rerun {
+            (network.stem().forward(input.clone(), &context), StemTrail::Rerun(input))
+        } else {
+            let (streams, saved) = network.stem().forward_saving(input, &context);
+            (streams, StemTrail::Saved(meter.keep(Holder::Ends, saved)))
+        }
+    });
+    let streams = enter(streams, pass);
+    look(watch, &streams);
+    Ok((meter.keep(Holder::Streams, streams), stem))
+}
+
+/// Runs the pieces in `range` and keeps of them what the plan says.
+pub(super) fn record_pieces<const D: usize, N: Network<D>>(
+    network: &N,
+    range: Range<usize>,
+    mut streams: Kept<Streams<D>>,
+    plan: Plan,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> (Kept<Streams<D>>, Vec<Recorded<D>>) {
+    let pieces = network.pieces();
+    let mut recorded = Vec::new();
+    for index in range {
+        let (next, piece) = record_piece(pieces[index], index, streams, &recorded, plan, pass);
+        look(watch, next.value());
+        streams = next;
+        recorded.push(piece);
     }
-    Ok(Tape { network, pass, overlap: plan.overlap, stem, pieces, top, head, loss, output })
+    (streams, recorded)
 }
 
 /// Runs one piece and keeps of it what the plan says.
-fn record_piece<'n, const D: usize>(
-    piece: Piece<'n, D>,
+fn record_piece<const D: usize>(
+    piece: Piece<'_, D>,
     index: usize,
     streams: Kept<Streams<D>>,
-    below: &[Recorded<'n, D>],
+    below: &[Recorded<D>],
     plan: Plan,
     pass: &Pass,
-) -> (Kept<Streams<D>>, Recorded<'n, D>) {
+) -> (Kept<Streams<D>>, Recorded<D>) {
     let meter = pass.metering();
     let context = pass.context(FIRST_PIECE + index);
     let scratch = Scratch::of(piece, streams.value().dims(), &context);
     let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
-    let keeps = !matches!(piece, Piece::Block(_) if index < plan.keep_from);
+    let recovers = matches!(piece, Piece::Block(_)) && index < plan.keep_from;
+    let reruns = plan.rerun && !matches!(piece, Piece::Block(_));
     // What is kept of the input is what was in flight: the same bytes, counted once.
-    let (held, input) = if keeps && needs_its_output(below.last()) {
+    let (held, input) = if reruns || (!recovers && needs_its_output(below.last())) {
         (None, Some(held.keep(streams.clone())))
     } else {
         (Some(held), None)
     };
-    let (next, saved) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
-        Piece::Block(block) if keeps => {
+    let (next, way) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
+        Piece::Block(block) if recovers => (block.forward(streams, &context), Way::Recover),
+        Piece::Block(block) => {
             let (next, saved) = block.forward_saving(streams, &context);
-            (next, Some(meter.keep(Holder::Blocks, saved)))
+            (next, Way::Saved(meter.keep(Holder::Blocks, saved)))
         }
-        Piece::Block(block) => (block.forward(streams, &context), None),
+        Piece::Transition(transition) if reruns => {
+            (enter(transition.forward(streams, &context), pass), Way::Rerun)
+        }
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
-            (enter(next, pass), Some(meter.keep(Holder::Transitions, saved)))
+            (enter(next, pass), Way::Saved(meter.keep(Holder::Transitions, saved)))
         }
     });
     drop(held);
-    (meter.keep(Holder::Streams, next), Recorded { piece, index, saved, input, scratch })
+    (meter.keep(Holder::Streams, next), Recorded { index, way, input, scratch })
+}
+
+/// Loss and output; the trail keeps what the head saved, and the streams if the last piece is to be recovered.
+pub(super) fn record_head<const D: usize, N: Network<D>>(
+    network: &N,
+    streams: Kept<Streams<D>>,
+    target: Target<D, N>,
+    trail: &mut Trail<D, N>,
+) -> (Tensor<1>, Output<D, N>) {
+    let place = FIRST_PIECE + network.pieces().len();
+    let (streams, held) = streams.into_parts();
+    // A head alone has nothing to recover, but the stage below may ask for the streams.
+    let alone = trail.pieces.is_empty() && trail.stem.is_none();
+    let (held, top) = if alone || needs_its_output(trail.pieces.last()) {
+        (None, Some(held.keep(streams.clone())))
+    } else {
+        (Some(held), None)
+    };
+    let pass = &trail.pass;
+    let (loss, output, head) = pass
+        .note(Activity::Forward, place, || network.head().loss_saving(streams, target, &pass.context(place)));
+    drop(held);
+    trail.head = Some(trail.pass.metering().keep(Holder::Ends, head));
+    trail.top = top;
+    (loss, output)
+}
+
+/// The loss, if its gradients can be used.
+pub(super) fn finite(loss: &Tensor<1>, pass: &Pass) -> Result<f32> {
+    let loss = loss.clone().into_scalar::<f32>();
+    if loss.is_finite() { Ok(loss) } else { Err(Error::LossNotFinite { loss, step: pass.step_number() }) }
 }
 
 /// Whether the piece below must be recovered, so that its output has to be kept by what comes above.
-fn needs_its_output<const D: usize>(below: Option<&Recorded<'_, D>>) -> bool {
-    below.is_some_and(|recorded| recorded.saved.is_none())
+fn needs_its_output<const D: usize>(below: Option<&Recorded<D>>) -> bool {
+    below.is_some_and(|recorded| matches!(recorded.way, Way::Recover))
 }
 
 fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass) -> Streams<D> {

@@ -15,16 +15,20 @@
 mod backward;
 mod forward;
 mod plan;
+mod stage;
+mod trail;
 
 use crate::{BlockFootprint, Context, Piece};
 
-pub use backward::Tape;
+pub use backward::{Descent, Tape};
 pub(crate) use forward::{inverse, predict, record, streams};
 pub use plan::Prediction;
 pub(crate) use plan::predicted;
+pub use stage::{Entry, Keep, Stage};
+pub use trail::Trail;
 
 /// Bytes of temporaries in one piece, as far as it can tell.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Scratch {
     forward: u64,
     recover: u64,

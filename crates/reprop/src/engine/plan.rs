@@ -40,8 +40,8 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     // Each block that is kept saves a recovery; of plans that keep as many, the one with overlap is never slower.
     let overlap = rayon::current_num_threads() > 1;
     let candidates = (0..=pieces).flat_map(|keep_from| {
-        let with = (overlap && keep_from > 0).then_some(Plan { keep_from, overlap });
-        with.into_iter().chain([Plan { keep_from, overlap: false }])
+        let with = (overlap && keep_from > 0).then(|| Plan::recover_all(keep_from, overlap));
+        with.into_iter().chain([Plan::recover_all(keep_from, false)])
     });
     let fits = |plan: &Plan| sizes.predict(*plan).activation_peak <= budget;
     let mut candidates = candidates;

@@ -19,6 +19,7 @@ mod precisions;
 mod prediction;
 mod rev_resnet;
 mod side_inputs;
+mod stages;
 mod threads;
 mod tied;
 mod transitions;

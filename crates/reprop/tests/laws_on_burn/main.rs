@@ -34,6 +34,8 @@ mod prediction;
 mod rev_resnet;
 #[path = "../laws/side_inputs.rs"]
 mod side_inputs;
+#[path = "../laws/stages.rs"]
+mod stages;
 #[path = "../laws/threads.rs"]
 mod threads;
 #[path = "../laws/tied.rs"]

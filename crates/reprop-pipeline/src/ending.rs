@@ -1,0 +1,206 @@
+//! Testing, and what happens after the last batch.
+
+use std::collections::HashMap;
+
+use burn::module::ParamId;
+use reprop::Entry;
+
+use crate::parameters::{self, Named};
+use crate::report::numbers;
+use crate::{
+    Error, Header, Job, Kind, Message, Outcome, Piped, Report, Result, Score, Side, Summary, Transport,
+    Worker,
+};
+
+/// On the last batch of a test.
+const LAST: u8 = 4;
+
+impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J, T> {
+    /// Tells the job about a batch that every stage has done.
+    pub(crate) fn tell(&mut self, report: &Report) -> Result<()> {
+        self.job.report(report).map_err(self.job_failed())?;
+        self.commit()
+    }
+
+    /// The last record that this stage and all above have saved.
+    pub(crate) fn saved_here_and_above(&self) -> Option<u64> {
+        if self.ends() { self.saved } else { self.saved.min(self.saved_above) }
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let saved = self.saved_here_and_above();
+        if let Some(batch) = saved
+            && saved > self.committed
+        {
+            self.job.commit(batch).map_err(self.job_failed())?;
+            self.committed = saved;
+        }
+        Ok(())
+    }
+
+    /// Sends the test set up, from the first stage.
+    pub(crate) fn test(&mut self) -> Result<()> {
+        let mut next = self.job.test_batch(0);
+        let mut position = 0;
+        while let Some((input, target)) = next {
+            position += 1;
+            next = self.job.test_batch(position);
+            let last = if next.is_none() { LAST } else { 0 };
+            self.evaluate_entry(Entry::Input(input), target, last)?;
+        }
+        Ok(())
+    }
+
+    /// A test batch from below.
+    pub(crate) fn evaluate(&mut self, message: Message) -> Result<()> {
+        let flags = message.header.flags;
+        let (streams, target) = self.unpack_up(message)?;
+        self.evaluate_entry(Entry::Streams(streams), target, flags)
+    }
+
+    fn evaluate_entry(&mut self, entry: Entry<D, N>, target: reprop::Target<D, N>, flags: u8) -> Result<()> {
+        let pass = self.job.evaluation_pass();
+        let stage = self.stage(&self.network)?;
+        let index = self.index;
+        let failed = |error| Error::Pass { stage: index, batch: 0, error };
+        if !self.ends() {
+            let streams = stage.forward(entry, &pass).map_err(failed)?;
+            let mut tensors = Vec::new();
+            crate::Wire::pack(streams, &mut tensors);
+            crate::Wire::pack(target, &mut tensors);
+            let header = Header { flags, ..self.header(Kind::Evaluate, 0) };
+            return self.transport.send(Side::Above, Message::new(header, tensors));
+        }
+        let output = stage.predict(entry, &pass).map_err(failed)?;
+        let Score { right, seen } = self.job.score(output, target);
+        self.tested = Score { right: self.tested.right + right, seen: self.tested.seen + seen };
+        if flags & LAST != 0 {
+            let Score { right, seen } = std::mem::take(&mut self.tested);
+            let tensors = vec![numbers(&[right as i64, seen as i64])];
+            let message = Message::new(self.header(Kind::Evaluated, 0), tensors);
+            self.pass_down(message)?;
+        }
+        Ok(())
+    }
+
+    /// Hands a test's result down, or to the job.
+    pub(crate) fn pass_down(&mut self, message: Message) -> Result<()> {
+        if !self.begins() {
+            return self.transport.send(Side::Below, message);
+        }
+        let values: Vec<u64> =
+            message.tensors.iter().flat_map(|data| data.iter::<i64>()).map(|n| n as u64).collect();
+        let [right, seen] = values[..] else { return Err(self.strange("a test's result", &message)) };
+        let score = Score { right, seen };
+        self.last_score = Some(score);
+        self.job.evaluated(score).map_err(self.job_failed())
+    }
+
+    /// After the last batch: the test goes up; parameters, summaries and the test's result come down.
+    pub(crate) fn finish(mut self) -> Result<Outcome<N>> {
+        if self.begins() {
+            self.test()?;
+        } else {
+            loop {
+                let message = self.receive(Side::Below)?;
+                match message.header.kind {
+                    Kind::Evaluate => self.evaluate(message)?,
+                    Kind::Close => break,
+                    _ => return Err(self.strange("the end", &message)),
+                }
+            }
+        }
+        if !self.ends() {
+            self.transport.send(Side::Above, Message::new(self.header(Kind::Close, 0), Vec::new()))?;
+        }
+        let mut owners: HashMap<String, usize> = HashMap::new();
+        let mut gathered = Vec::new();
+        let mut stages = vec![self.summary()];
+        let own = parameters::named(&self.network, &self.own);
+        for Named { name, id, data } in own {
+            owners.insert(name.clone(), self.index);
+            self.hand_over(name, id, data, self.index)?;
+        }
+        if !self.begins() {
+            let summary = Message::new(self.header(Kind::Summary, 0), vec![stages[0].pack()]);
+            self.transport.send(Side::Below, summary)?;
+        }
+        while !self.ends() {
+            let message = self.receive(Side::Above)?;
+            match message.header.kind {
+                Kind::Close => {
+                    let told = message.tensors.first().and_then(|data| Report::unpack(0, data));
+                    self.saved_above = told.and_then(|report| report.saved).or(self.saved_above);
+                    break;
+                }
+                Kind::Evaluated => self.pass_down(message)?,
+                Kind::Parameter | Kind::Summary if !self.begins() => {
+                    self.transport.send(Side::Below, message)?;
+                }
+                Kind::Summary => {
+                    let summary = message.tensors.first().and_then(Summary::unpack);
+                    stages.push(summary.ok_or_else(|| self.strange("a summary", &message))?);
+                }
+                Kind::Parameter => gathered.push(self.accept(message, &mut owners)?),
+                _ => return Err(self.strange("parameters", &message)),
+            }
+        }
+        let batches = self.order.backwards();
+        if self.begins() {
+            self.commit()?;
+            let stage = self.index;
+            let loaded = parameters::load(self.network, gathered, false);
+            let network = loaded.map_err(|what| Error::Record { stage, what })?;
+            return Ok(Outcome { network, stages, score: self.last_score, batches });
+        }
+        let report = Report { saved: self.saved_here_and_above(), ..Report::default() };
+        let close = Message::new(self.header(Kind::Close, 0), vec![report.pack()]);
+        self.transport.send(Side::Below, close)?;
+        Ok(Outcome { network: self.network, stages, score: None, batches })
+    }
+
+    /// Sends one of this stage's parameters down, unless this is the first stage.
+    fn hand_over(
+        &mut self,
+        name: String,
+        id: ParamId,
+        data: burn::tensor::TensorData,
+        stage: usize,
+    ) -> Result<()> {
+        if self.begins() {
+            return Ok(());
+        }
+        let _ = id;
+        let header = Header { label: name, ..self.header(Kind::Parameter, stage as u64) };
+        self.transport.send(Side::Below, Message::new(header, vec![data]))
+    }
+
+    /// A parameter of a stage above, in the first stage.
+    fn accept(&self, message: Message, owners: &mut HashMap<String, usize>) -> Result<Named> {
+        let Header { label: name, batch: stage, .. } = message.header.clone();
+        if let Some(first) = owners.insert(name.clone(), stage as usize) {
+            return Err(Error::Tied { name, first, second: stage as usize });
+        }
+        match message.tensors.into_iter().next() {
+            Some(data) => Ok(Named { name, id: ParamId::from(0), data }),
+            None => Err(Error::Unexpected {
+                stage: self.index,
+                expected: format!("the values of {name}"),
+                found: "none".to_owned(),
+            }),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let own = parameters::named(&self.network, &self.own);
+        let parameter_bytes = own.iter().map(|named| named.data.as_bytes().len() as u64).sum();
+        Summary {
+            stage: self.index,
+            parameter_bytes,
+            input_bytes: self.stash.most_input_bytes,
+            version_bytes: self.stash.most_versions * parameter_bytes,
+            activation_peak: self.meter.report().activation_peak,
+            waited_micros: self.waited_micros,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What defines a pipeline, the same for all of its stages.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::{Error, Method, Result};
+
+/// PETRA's depth.
+const DEPTH: f64 = 2.0;
+/// How long a neighbour may do nothing.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What defines a pipeline.
+///
+/// ```
+/// use reprop_pipeline::{Method, Settings, split};
+///
+/// let stages = split(&[0.1, 1.0, 1.0, 0.2], 2)?;
+/// let settings = Settings { accumulate: 4, ..Settings::new(Method::Petra, stages, 100) };
+/// assert_eq!((settings.warm_up(0), settings.warm_up(1)), (2, 0));
+/// # Ok::<(), reprop_pipeline::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How stages share the work.
+    pub method: Method,
+    /// The places of each stage.
+    pub stages: Vec<Range<usize>>,
+    /// Batches in all.
+    pub batches: u64,
+    /// Backwards an update.
+    pub accumulate: u64,
+    /// The `c` of the warm-up `c (J - j)`.
+    pub depth: f64,
+    /// How long a stage waits for a neighbour before it gives up.
+    pub patience: Duration,
+    /// Marks the messages of this run.
+    pub run: u64,
+}
+
+impl Settings {
+    /// PETRA's depth, an update after every backward, and five minutes of patience.
+    pub fn new(method: Method, stages: Vec<Range<usize>>, batches: u64) -> Self {
+        Self { method, stages, batches, accumulate: 1, depth: DEPTH, patience: PATIENCE, run: 0 }
+    }
+
+    /// Forwards that a stage does before its first backward.
+    pub fn warm_up(&self, stage: usize) -> u64 {
+        self.method.warm_up(stage, self.stages.len(), self.depth)
+    }
+
+    /// An error unless the stages are all of `places` places, in order.
+    pub(crate) fn check(&self, places: usize) -> Result<()> {
+        let ends = self
+            .stages
+            .iter()
+            .try_fold(0, |end, stage| (stage.start == end && !stage.is_empty()).then_some(stage.end));
+        if ends == Some(places) && self.accumulate > 0 {
+            Ok(())
+        } else {
+            Err(Error::Stages { stages: self.stages.len(), places })
+        }
+    }
+}
+
+/// The depth at which stages of these times keep each other busy: `c = 1 + 2 L / (F + B)`, with `latency` the time of a
+/// message one way, and `forward` and `backward` those of a stage. At least 1, at most PETRA's 2 unless the link is so
+/// slow that more is needed.
+pub fn needed_depth(latency: Duration, forward: Duration, backward: Duration) -> f64 {
+    let work = (forward + backward).as_secs_f64();
+    if work > 0.0 { 1.0 + 2.0 * latency.as_secs_f64() / work } else { DEPTH }
+}

@@ -1,0 +1,47 @@
+//! How messages get from one stage to the next.
+//!
+//! A link between two stages holds few messages in each direction, its *credits*. Let stage `j` do `c` more warm-up
+//! forwards than stage `j + 1`. It is never more than `c` forwards ahead in what it has to send before it turns to the
+//! messages from above, and stage `j + 1` is never more than `c` backwards ahead; with `c` credits both always find
+//! room, so that no two stages wait for each other.
+
+mod in_process;
+#[cfg(feature = "mpi")]
+mod mpi;
+
+use crate::{Message, Result};
+
+pub use in_process::{InProcess, links};
+#[cfg(feature = "mpi")]
+pub use mpi::{Ranks, Universe};
+
+/// A neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The stage before this one: nearer to the data.
+    Below,
+    /// The stage after this one: nearer to the loss.
+    Above,
+}
+
+/// What a stage needs of the world: messages to and from its neighbours, in order.
+pub trait Transport {
+    /// Sends; waits while the link has no credit left.
+    ///
+    /// # Errors
+    ///
+    /// A neighbour that has stopped, or did nothing for too long.
+    fn send(&mut self, to: Side, message: Message) -> Result<()>;
+
+    /// The next message from a neighbour.
+    ///
+    /// # Errors
+    ///
+    /// A neighbour that has stopped, or did nothing for too long.
+    fn receive(&mut self, from: Side) -> Result<Message>;
+}
+
+/// Credits of a link between stages whose warm-ups differ by `depth`.
+pub fn credits(depth: f64) -> usize {
+    (depth.ceil() as usize).max(2)
+}

@@ -1,0 +1,170 @@
+//! Stages as ranks of an MPI job.
+//!
+//! Each direction of each link has a thread of its own, so that messages move while the stage computes, and so that a
+//! buffer is lent to MPI for the length of one call only. A receiving thread has its next receive posted whenever the
+//! stage has room for what comes. Sends are synchronous: they end when the other side has taken the message, so that
+//! nothing piles up in MPI's own buffers. Both poll with a pause, because a wait inside MPI would burn a core.
+//!
+//! MPI never tells that a link is dead. The stage notices, because it waits no longer than its patience.
+
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mpi::Threading;
+use mpi::request::{self, LocalScope, Request};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
+
+use super::in_process::{End, InProcess};
+use super::{Side, Transport};
+use crate::{Kind, Message, Result};
+
+/// Between two looks at a request: short at first, longer while nothing happens.
+const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+/// MPI counts with 32 bits: larger messages go in pieces.
+const PIECE: usize = 1 << 30;
+/// Messages on their way up, and down.
+const TAGS: [i32; 2] = [1, 2];
+
+/// The MPI job that this process belongs to.
+pub struct Universe {
+    _universe: mpi::environment::Universe,
+    world: SimpleCommunicator,
+}
+
+impl Universe {
+    /// Joins the job; nothing if MPI cannot be called from several threads, or was started before.
+    pub fn start() -> Option<Self> {
+        let (universe, threading) = mpi::initialize_with_threading(Threading::Multiple)?;
+        (threading == Threading::Multiple)
+            .then(|| Self { _universe: universe, world: SimpleCommunicator::world() })
+    }
+
+    /// The number of this process in the job.
+    pub fn rank(&self) -> usize {
+        self.world.rank() as usize
+    }
+
+    /// Processes in the job.
+    pub fn size(&self) -> usize {
+        self.world.size() as usize
+    }
+
+    /// What every rank says, in the order of ranks.
+    pub fn gather(&self, mine: u64) -> Vec<u64> {
+        let mut all = vec![0; self.size()];
+        self.world.all_gather_into(&mine, &mut all[..]);
+        all
+    }
+
+    /// Ends the whole job.
+    pub fn abort(&self) -> ! {
+        self.world.abort(1)
+    }
+
+    /// The links of this rank's stage to the ranks before and after it, with `credits` messages in each direction.
+    pub fn connect(&self, credits: usize, patience: Duration) -> Ranks {
+        let (rank, last) = (self.rank(), self.size() - 1);
+        let mut threads = Vec::new();
+        let mut link = |peer: usize, [out, back]: [i32; 2]| {
+            let (sender, outbox) = mpsc::sync_channel(credits);
+            let (inbox, receiver) = mpsc::sync_channel(credits);
+            let peer = peer as i32;
+            threads.push(thread::spawn(move || send_all(&outbox, peer, out)));
+            threads.push(thread::spawn(move || receive_all(&inbox, peer, back)));
+            End { sender, receiver }
+        };
+        let [up, down] = TAGS;
+        let below = (rank > 0).then(|| link(rank - 1, [down, up]));
+        let above = (rank < last).then(|| link(rank + 1, [up, down]));
+        let links = 2 * (usize::from(below.is_some()) + usize::from(above.is_some()));
+        Ranks { ends: Some(InProcess::new(rank, patience, below, above)), threads, open: links }
+    }
+}
+
+/// The links of one rank.
+pub struct Ranks {
+    ends: Option<InProcess>,
+    threads: Vec<JoinHandle<()>>,
+    /// Directions whose last message has not been seen.
+    open: usize,
+}
+
+impl Transport for Ranks {
+    fn send(&mut self, to: Side, message: Message) -> Result<()> {
+        self.open -= usize::from(message.header.kind == Kind::Close);
+        self.ends().send(to, message)
+    }
+
+    fn receive(&mut self, from: Side) -> Result<Message> {
+        let message = self.ends().receive(from)?;
+        self.open -= usize::from(message.header.kind == Kind::Close);
+        Ok(message)
+    }
+}
+
+impl Ranks {
+    fn ends(&mut self) -> &mut InProcess {
+        self.ends.as_mut().unwrap_or_else(|| unreachable!("taken only when dropped"))
+    }
+}
+
+impl Drop for Ranks {
+    /// Waits for the last messages to be taken. After a failure there is nothing to wait for: the job is aborted.
+    fn drop(&mut self) {
+        drop(self.ends.take());
+        if self.open == 0 {
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Sends what the stage hands over, until the last message.
+fn send_all(outbox: &Receiver<Message>, peer: i32, tag: i32) {
+    let world = SimpleCommunicator::world();
+    let process = world.process_at_rank(peer);
+    for message in outbox {
+        let bytes = message.encode();
+        let length = [bytes.len() as u64];
+        request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, &length[..], tag)));
+        for piece in bytes.chunks(PIECE) {
+            request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, piece, tag)));
+        }
+        if message.header.kind == Kind::Close {
+            return;
+        }
+    }
+}
+
+/// Hands what comes to the stage, until the last message.
+fn receive_all(inbox: &SyncSender<Message>, peer: i32, tag: i32) {
+    let world = SimpleCommunicator::world();
+    let process = world.process_at_rank(peer);
+    loop {
+        let mut length = [0_u64];
+        request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, &mut length[..], tag)));
+        let mut bytes = vec![0_u8; length[0] as usize];
+        for piece in bytes.chunks_mut(PIECE) {
+            request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, piece, tag)));
+        }
+        // What is no message at all, or nobody waits for any more, ends the link; the stage then says so.
+        let Some(message) = Message::decode(&bytes) else { return };
+        let closes = message.header.kind == Kind::Close;
+        if inbox.send(message).is_err() || closes {
+            return;
+        }
+    }
+}
+
+/// Waits without burning a core.
+fn poll<'a, B: ?Sized>(mut request: Request<'a, B, &LocalScope<'a>>) {
+    let [mut pause, longest] = PAUSES;
+    while let Err(again) = request.test() {
+        request = again;
+        thread::sleep(pause);
+        pause = (2 * pause).min(longest);
+    }
+}

@@ -1,0 +1,381 @@
+//! One stage at work.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+use std::time::Instant;
+
+use burn::module::ParamId;
+use burn::optim::ModuleOptimizer;
+use burn::tensor::TensorData;
+use reprop::{Descent, Entry, Gradients, Input, Keep, Meter, Pass, Saved, Stage, Streams, Target};
+
+use crate::stash::{Flight, Memory, Stash};
+use crate::{
+    Error, Header, Job, Kind, Message, Method, Order, Orders, Piped, Report, Result, Settings, Side, Summary,
+    Transport, Turn, Wire, parameters, part,
+};
+
+/// One stage at work: its parameters, its optimizer, its batches in flight, its neighbours.
+pub struct Worker<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> {
+    pub(crate) job: &'j J,
+    pub(crate) settings: &'j Settings,
+    pub(crate) transport: T,
+    pub(crate) index: usize,
+    pub(crate) network: N,
+    pub(crate) optimizer: ModuleOptimizer,
+    pub(crate) order: Order,
+    pub(crate) stash: Stash<D, N>,
+    pub(crate) gradients: Gradients,
+    /// Updates that the parameters have seen.
+    pub(crate) updates: u64,
+    /// Parameters that this stage changes, as far as it has met them.
+    pub(crate) own: HashSet<ParamId>,
+    /// Messages from below that a record took out of the link before their turn.
+    pub(crate) pending: VecDeque<Message>,
+    pub(crate) meter: Meter,
+    /// The last record that this stage, and that all stages above, have saved; and the last that was committed.
+    pub(crate) saved: Option<u64>,
+    pub(crate) saved_above: Option<u64>,
+    pub(crate) committed: Option<u64>,
+    pub(crate) waited_micros: u64,
+    /// Test samples so far, in the last stage.
+    pub(crate) tested: crate::Score,
+    /// The last test's result, in the first stage.
+    pub(crate) last_score: Option<crate::Score>,
+}
+
+/// How a pipeline ended.
+pub struct Outcome<N> {
+    /// The network with the parameters of all stages; in the first stage.
+    pub network: N,
+    /// What each stage held, from the first to the last; in the first stage.
+    pub stages: Vec<Summary>,
+    /// The last test's result, if there was one; in the first stage.
+    pub score: Option<crate::Score>,
+    /// Batches whose backward this stage has done.
+    pub batches: u64,
+}
+
+impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, N, J, T> {
+    /// Stage `index`, from the record that the job has, or from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// Stages that do not fit the network, or a record that is damaged.
+    pub fn new(network: N, index: usize, settings: &'j Settings, job: &'j J, transport: T) -> Result<Self> {
+        settings.check(network.places())?;
+        let meter = Meter::new();
+        let worker = Self {
+            job,
+            settings,
+            transport,
+            index,
+            network,
+            optimizer: job.optimizer(),
+            order: Order::new(settings.warm_up(index), settings.batches),
+            stash: Stash::new(),
+            gradients: Gradients::new(&meter),
+            updates: 0,
+            own: HashSet::new(),
+            pending: VecDeque::new(),
+            meter,
+            saved: None,
+            saved_above: None,
+            committed: None,
+            waited_micros: 0,
+            tested: crate::Score::default(),
+            last_score: None,
+        };
+        match job.load(index).map_err(|message| Error::Job { stage: index, message })? {
+            Some(record) => worker.restore(&record),
+            None => Ok(worker),
+        }
+    }
+
+    /// Does all batches, or all up to an order to stop; then tests, and gathers all parameters in the first stage.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that goes wrong here, or the news that a neighbour stopped.
+    pub fn run(mut self) -> Result<Outcome<N>> {
+        while let Some(turn) = self.order.next() {
+            match turn {
+                Turn::Forward(batch) => self.forward(batch)?,
+                Turn::Backward(batch) => {
+                    let orders = self.backward(batch)?;
+                    if orders.record {
+                        self.save(batch)?;
+                    }
+                    if orders.evaluate && self.begins() {
+                        self.test()?;
+                    }
+                    if orders.stop {
+                        break;
+                    }
+                }
+            }
+        }
+        self.finish()
+    }
+
+    pub(crate) fn begins(&self) -> bool {
+        self.index == 0
+    }
+
+    pub(crate) fn ends(&self) -> bool {
+        self.index + 1 == self.settings.stages.len()
+    }
+
+    fn places(&self) -> Range<usize> {
+        self.settings.stages[self.index].clone()
+    }
+
+    pub(crate) fn stage<'n>(&self, network: &'n N) -> Result<Stage<'n, D, N>> {
+        Stage::new(network, self.places()).map_err(|error| Error::Pass { stage: self.index, batch: 0, error })
+    }
+
+    /// The pass of a batch, counted by this stage's meter.
+    pub(crate) fn pass(&self, batch: u64) -> Pass {
+        let weight = 1.0 / self.settings.accumulate as f64;
+        self.job.pass(self.index, batch).meter(self.meter.clone()).loss_weight(weight)
+    }
+
+    /// Gradients of one block beside the recovery of another, if there is a thread for each.
+    pub(crate) fn overlap(&self) -> bool {
+        self.settings.method.recovers() && rayon::current_num_threads() > 1
+    }
+
+    /// What is kept where the trail of a forward is kept.
+    fn keep(&self) -> Keep {
+        if self.settings.method.recovers() { Keep::Inputs } else { Keep::Everything }
+    }
+
+    fn failed(&self, batch: u64) -> impl Fn(reprop::Error) -> Error + use<D, N, J, T> {
+        let stage = self.index;
+        move |error| Error::Pass { stage, batch, error }
+    }
+
+    /// The forward of a batch: from below (or the data) to above (or the loss).
+    fn forward(&mut self, batch: u64) -> Result<()> {
+        let (entry, target, orders) = self.enter(batch)?;
+        let bytes = match &entry {
+            Entry::Input(input) => input.bytes(),
+            Entry::Streams(streams) => streams.bytes(),
+        };
+        let (pass, failed, overlap) = (self.pass(batch), self.failed(batch), self.overlap());
+        let stage = self.stage(&self.network)?;
+        let mut report = Report { batch, ..Report::default() };
+        let method = self.settings.method;
+        let (memory, bytes, up) = if self.ends() {
+            let (loss, output, trail) =
+                stage.finish(entry, target.clone(), pass, self.keep(), overlap).map_err(failed)?;
+            report.loss = loss;
+            report.score = self.job.score(output, target.clone());
+            (Memory::Trail(trail), 0, None)
+        } else if matches!(method, Method::Delayed | Method::Dsp) {
+            let streams = stage.forward(entry.clone(), &pass).map_err(failed)?;
+            let version = (method == Method::Delayed).then(|| self.network.clone());
+            (Memory::Input { entry, version }, bytes, Some(streams))
+        } else {
+            let input = matches!(entry, Entry::Input(_));
+            let (streams, trail) = stage.record(entry, pass, self.keep(), overlap).map_err(failed)?;
+            let kept =
+                if method.recovers() { trail.stream_bytes() + if input { bytes } else { 0 } } else { 0 };
+            (Memory::Trail(trail), kept, Some(streams))
+        };
+        let flight = Flight { batch, memory, orders, bytes, updates: self.updates, report };
+        self.stash.push(flight, self.updates);
+        match up {
+            Some(streams) => self.send_up(Kind::Forward, batch, orders, streams, target),
+            None => Ok(()),
+        }
+    }
+
+    /// What the forward of a batch is given.
+    fn enter(&mut self, batch: u64) -> Result<(Entry<D, N>, Target<D, N>, Orders)> {
+        if self.begins() {
+            let (input, target) = self.job.batch(batch);
+            return Ok((Entry::Input(input), target, self.job.orders(batch)));
+        }
+        let message = match self.pending.pop_front() {
+            Some(message) => message,
+            None => self.next_forward()?,
+        };
+        if message.header.batch != batch {
+            return Err(self.strange(&format!("batch {batch}"), &message));
+        }
+        let orders = Orders::from_flags(message.header.flags);
+        let (streams, target) = self.unpack_up(message)?;
+        Ok((Entry::Streams(streams), target, orders))
+    }
+
+    /// The next training batch from below; test batches on the way are passed on.
+    pub(crate) fn next_forward(&mut self) -> Result<Message> {
+        loop {
+            let message = self.receive(Side::Below)?;
+            match message.header.kind {
+                Kind::Forward => return Ok(message),
+                Kind::Evaluate => self.evaluate(message)?,
+                _ => return Err(self.strange("a batch", &message)),
+            }
+        }
+    }
+
+    /// The backward of a batch: from above (or the loss) to below. Every so many of them, an update.
+    fn backward(&mut self, batch: u64) -> Result<Orders> {
+        let (above, told) = self.descend(batch)?;
+        let Some(flight) = self.stash.flights.pop_front().filter(|flight| flight.batch == batch) else {
+            unreachable!("the order does every forward before its backward")
+        };
+        let (overlap, failed) = (self.overlap(), self.failed(batch));
+        let below = self.index.checked_sub(1).map(|index| self.settings.stages[index].clone());
+        let (trail, version) = match flight.memory {
+            Memory::Trail(trail) => (trail, None),
+            Memory::Input { entry, version } => {
+                let parameters = version.as_ref().unwrap_or(&self.network);
+                let stage = self.stage(parameters)?;
+                let again = stage.record(entry, self.pass(batch), Keep::Everything, overlap);
+                (again.map_err(failed)?.1, version)
+            }
+        };
+        let network = version.as_ref().unwrap_or(&self.network);
+        let stage = Stage::new(network, self.places()).map_err(self.failed(batch))?;
+        let hand_down = match below {
+            Some(places) if self.settings.method.recovers() => {
+                Stage::new(network, places).map_err(self.failed(batch))?.needs_streams()
+            }
+            _ => false,
+        };
+        let descent = stage.backward(trail, above, hand_down, &mut self.gradients);
+
+        let peak = self.meter.report().activation_peak;
+        let mut report = told.unwrap_or(flight.report);
+        self.saved_above = report.saved.or(self.saved_above);
+        report.activation_peak = report.activation_peak.max(peak);
+        report.saved = self.saved_here_and_above();
+        match descent {
+            Some(descent) => self.send_down(batch, descent, report)?,
+            None => self.tell(&report)?,
+        }
+        self.update(batch);
+        Ok(flight.orders)
+    }
+
+    /// What comes from above, if this is not the last stage.
+    fn descend(&mut self, batch: u64) -> Result<(Option<Descent<D>>, Option<Report>)> {
+        if self.ends() {
+            return Ok((None, None));
+        }
+        let message = loop {
+            let message = self.receive(Side::Above)?;
+            match message.header.kind {
+                Kind::Backward if message.header.batch == batch => break message,
+                Kind::Evaluated => self.pass_down(message)?,
+                _ => return Err(self.strange(&format!("gradients of batch {batch}"), &message)),
+            }
+        };
+        let found = describe(&message);
+        let device = self.job.device();
+        let mut tensors = message.tensors.into_iter();
+        let unpacked = tensors.next().and_then(|data| Report::unpack(batch, &data)).and_then(|report| {
+            let gradients = Streams::unpack(&mut tensors, &device)?;
+            let streams =
+                if tensors.len() > 0 { Some(Streams::unpack(&mut tensors, &device)?) } else { None };
+            Some((Some(Descent { streams, gradients }), Some(report)))
+        });
+        unpacked.ok_or_else(|| self.unexpected("a report and streams", found))
+    }
+
+    /// Moves running statistics, and parameters if enough gradients have come together.
+    fn update(&mut self, batch: u64) {
+        let statistics = self.gradients.take_statistics();
+        self.own.extend(parameters::observed(&self.network, &statistics));
+        self.network = statistics.apply(self.network.clone());
+        if (batch + 1).is_multiple_of(self.settings.accumulate) {
+            let gradients = std::mem::replace(&mut self.gradients, Gradients::new(&self.meter)).into_params();
+            self.own.extend(part::with_gradient(&self.network, &gradients));
+            let network = self.network.clone();
+            self.network = part::step(&mut self.optimizer, self.job.rate(batch), network, gradients);
+            self.updates += 1;
+        }
+    }
+
+    pub(crate) fn header(&self, kind: Kind, batch: u64) -> Header {
+        let Settings { run, .. } = *self.settings;
+        Header { run, epoch: self.job.epoch(batch), batch, kind, flags: 0, label: String::new() }
+    }
+
+    pub(crate) fn send_up(
+        &mut self,
+        kind: Kind,
+        batch: u64,
+        orders: Orders,
+        streams: Streams<D>,
+        target: Target<D, N>,
+    ) -> Result<()> {
+        let mut tensors = Vec::new();
+        streams.pack(&mut tensors);
+        target.pack(&mut tensors);
+        let header = Header { flags: orders.flags(), ..self.header(kind, batch) };
+        self.transport.send(Side::Above, Message::new(header, tensors))
+    }
+
+    fn send_down(
+        &mut self,
+        batch: u64,
+        Descent { streams, gradients }: Descent<D>,
+        report: Report,
+    ) -> Result<()> {
+        let mut tensors: Vec<TensorData> = vec![report.pack()];
+        gradients.pack(&mut tensors);
+        if let Some(streams) = streams {
+            streams.pack(&mut tensors);
+        }
+        self.transport.send(Side::Below, Message::new(self.header(Kind::Backward, batch), tensors))
+    }
+
+    pub(crate) fn unpack_up(&self, message: Message) -> Result<(Streams<D>, Target<D, N>)> {
+        let found = describe(&message);
+        let device = self.job.device();
+        let mut tensors = message.tensors.into_iter();
+        let unpacked = Streams::unpack(&mut tensors, &device)
+            .and_then(|streams| Some((streams, Target::<D, N>::unpack(&mut tensors, &device)?)));
+        unpacked.ok_or_else(|| self.unexpected("streams and targets", found))
+    }
+
+    /// The next message from a neighbour, if it is whole and of this run.
+    pub(crate) fn receive(&mut self, from: Side) -> Result<Message> {
+        let start = Instant::now();
+        let message = self.transport.receive(from)?;
+        self.waited_micros += start.elapsed().as_micros() as u64;
+        message.verify(self.index)?;
+        if message.header.run != self.settings.run {
+            let expected = format!("a message of run {:016x}", self.settings.run);
+            return Err(self.unexpected(&expected, format!("one of run {:016x}", message.header.run)));
+        }
+        Ok(message)
+    }
+
+    pub(crate) fn strange(&self, expected: &str, message: &Message) -> Error {
+        self.unexpected(expected, describe(message))
+    }
+
+    fn unexpected(&self, expected: &str, found: String) -> Error {
+        Error::Unexpected { stage: self.index, expected: expected.to_owned(), found }
+    }
+
+    pub(crate) fn job_failed(&self) -> impl Fn(String) -> Error + use<D, N, J, T> {
+        let stage = self.index;
+        move |message| Error::Job { stage, message }
+    }
+
+    /// The network's input of a batch, from the data.
+    pub(crate) fn input(&self, batch: u64) -> Input<D, N> {
+        self.job.batch(batch).0
+    }
+}
+
+fn describe(message: &Message) -> String {
+    let shapes: Vec<&[usize]> = message.tensors.iter().map(|data| &data.shape()[..]).collect();
+    format!("{:?} of batch {} with tensors {shapes:?}", message.header.kind, message.header.batch)
+}

@@ -1,0 +1,9 @@
+//! What a pipeline must hold, each in a file of its own.
+
+mod common;
+mod evaluation;
+mod faults;
+mod memory;
+mod methods;
+mod oracle;
+mod resume;
