@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{Head, Network, Stem};
 use reprop_data::Images;
-use reprop_models::{ImageShape, Model};
+use reprop_models::{ImageShape, Model, ResNet, Vit};
 
 /// A network from images to classes.
 pub trait ImageNetwork<const D: usize>:
@@ -33,6 +33,8 @@ pub fn with_network<T: Task>(model: &Model, seed: u64, device: &Device, task: T)
         Model::RevVit(config) => task.run(config.init(seed, device)),
         Model::RevResNet(config) => task.run(config.init(seed, device)),
         Model::RevSwin(config) => task.run(config.init(seed, device)),
+        Model::Vit(config) => task.run(Vit::new(config, seed, device)),
+        Model::ResNet(config) => task.run(ResNet::new(config, seed, device)),
     }
 }
 
@@ -68,7 +70,8 @@ impl Batch {
         Self::new(pixels, labels, channels, side, device)
     }
 
-    fn new(pixels: Vec<f32>, labels: Vec<i32>, channels: usize, side: usize, device: &Device) -> Self {
+    /// Pixels and labels on the device.
+    pub fn new(pixels: Vec<f32>, labels: Vec<i32>, channels: usize, side: usize, device: &Device) -> Self {
         let count = labels.len();
         // Inputs stay off any graph: the engine differentiates by itself.
         let device = device.clone().inner();

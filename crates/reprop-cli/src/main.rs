@@ -2,6 +2,7 @@
 
 mod bench;
 mod bytes;
+mod data;
 mod device;
 mod failure;
 mod images;
@@ -51,5 +52,6 @@ fn run(global: &Global, command: Command) -> Result<(), Failure> {
         Command::Verify(options) => verify::run(global, &options),
         Command::Schedule(options) => schedule::run(global, &options),
         Command::Models(options) => models::run(global, &options),
+        Command::Data(options) => data::run(global, &options),
     }
 }

@@ -7,6 +7,7 @@ use reprop::{Arithmetic, Kernels, Precision, Strategy};
 use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 
 use crate::bytes::parse_bytes;
+use crate::data::DataOptions;
 use crate::failure::Failure;
 use crate::schedule::ScheduleOptions;
 
@@ -59,6 +60,8 @@ pub enum Command {
     Schedule(ScheduleOptions),
     /// List every network with its size
     Models(ModelsOptions),
+    /// List data sets, and bring them here
+    Data(DataOptions),
 }
 
 /// Changes to a named network.
@@ -158,9 +161,13 @@ pub struct TrainOptions {
     /// The data set: digits; for networks of text, text (a file) or sotu.
     #[arg(long, default_value = "digits", default_value_ifs = chain_default("sotu"), value_name = "NAME")]
     pub data: String,
-    /// Where the data is: a text file.
+    /// Where the data is: a text file, or the folder of a set of images; by default where `reprop data get` put it.
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
+    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet, text or vit-small-images; by default what
+    /// fits model and data.
+    #[arg(long, value_name = "NAME")]
+    pub recipe: Option<String>,
     /// Places of a sequence of text; for chains, the symbols that a pass goes back through.
     #[arg(long, default_value_t = 128, default_value_ifs = chain_default("1000"), value_name = "N", value_parser = positive)]
     pub sequence: usize,
@@ -180,18 +187,18 @@ pub struct TrainOptions {
     pub numbers: Numbers,
     #[command(flatten)]
     pub chain: ChainOptions,
-    /// Samples a step.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = positive)]
-    pub batch: usize,
-    /// Times through the data.
-    #[arg(long, default_value_t = 90, default_value_ifs = chain_default("10"), value_name = "N", conflicts_with = "steps", value_parser = positive)]
-    pub epochs: usize,
+    /// Samples a step; by default the recipe's.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub batch: Option<usize>,
+    /// Times through the data; by default the recipe's.
+    #[arg(long, value_name = "N", conflicts_with = "steps", value_parser = positive)]
+    pub epochs: Option<usize>,
     /// Steps in all, instead of epochs.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub steps: Option<usize>,
-    /// The highest learning rate, reached after a twentieth of the steps.
-    #[arg(long, default_value_t = 2e-3, value_name = "RATE", value_parser = learning_rate)]
-    pub lr: f64,
+    /// The highest learning rate, reached after the warm-up; by default the recipe's for this batch.
+    #[arg(long, value_name = "RATE", value_parser = learning_rate)]
+    pub lr: Option<f64>,
     /// Folder for record, metrics and weights; by default `run/MODEL-DATA`, replaced each time.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,

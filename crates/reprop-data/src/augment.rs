@@ -100,7 +100,9 @@ impl Augmentation {
         );
         for ((plane, mean), deviation) in pixels.chunks_mut(side * side).zip(&self.mean).zip(&self.deviation)
         {
-            plane.iter_mut().for_each(|pixel| *pixel = (*pixel - mean) / deviation);
+            for pixel in plane {
+                *pixel = (*pixel - mean) / deviation;
+            }
         }
     }
 }

@@ -200,7 +200,7 @@ fn check(path: &Path, bytes: &[u8], samples: usize) -> Result<()> {
 }
 
 fn check_md5(path: &Path, bytes: &[u8], expected: &'static str) -> Result<()> {
-    let found = Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let found = format!("{:x}", Md5::digest(bytes));
     if found == expected { Ok(()) } else { Err(Error::Checksum { path: path.into(), expected, found }) }
 }
 

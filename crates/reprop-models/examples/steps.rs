@@ -10,7 +10,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use reprop::optim::{AdamWConfig, SgdConfig};
 use reprop::{Head, Meter, Network, Pass, Stem, Strategy};
-use reprop_models::{Changes, Model};
+use reprop_models::{Changes, Model, ResNet, Vit};
 
 /// Takes one step.
 type Training = Box<dyn FnMut() -> Option<()>>;
@@ -53,6 +53,11 @@ fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
         Model::RevResNet(config) => {
             let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
             training(config.init(1, &device), sgd, images, strategy)
+        }
+        Model::Vit(config) => training(Vit::new(&config, 1, &device), adam, images, strategy),
+        Model::ResNet(config) => {
+            let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
+            training(ResNet::new(&config, 1, &device), sgd, images, strategy)
         }
     })
 }

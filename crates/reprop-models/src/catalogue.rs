@@ -11,6 +11,10 @@ pub enum Model {
     RevResNet(RevResNetConfig),
     /// A reversible Swin transformer.
     RevSwin(RevSwinConfig),
+    /// The plain twin of a reversible vision transformer.
+    Vit(RevVitConfig),
+    /// The plain twin of a reversible residual network.
+    ResNet(RevResNetConfig),
 }
 
 /// The settings of a network of text.
@@ -44,6 +48,8 @@ pub struct Changes {
     pub dropout: Option<f64>,
     /// Rate of drop-path in the last block.
     pub drop_path: Option<f64>,
+    /// How much of the target goes to all classes alike.
+    pub label_smoothing: Option<f64>,
     /// Places of a sequence.
     pub length: Option<usize>,
     /// Number of tokens.
@@ -64,7 +70,7 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 16] = [
+const CATALOGUE: [(&str, Constructor); 23] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
@@ -81,6 +87,13 @@ const CATALOGUE: [(&str, Constructor); 16] = [
     ("rev-resnet-18", || Model::RevResNet(RevResNetConfig::resnet18())),
     ("rev-resnet-34", || Model::RevResNet(RevResNetConfig::resnet34())),
     ("rev-resnet-50", || Model::RevResNet(RevResNetConfig::resnet50())),
+    ("vit-digits", || Model::Vit(RevVitConfig::digits())),
+    ("vit-ti", || Model::Vit(RevVitConfig::tiny())),
+    ("vit-s", || Model::Vit(RevVitConfig::small())),
+    ("vit-b", || Model::Vit(RevVitConfig::base())),
+    ("resnet-18", || Model::ResNet(RevResNetConfig::resnet18())),
+    ("resnet-34", || Model::ResNet(RevResNetConfig::resnet34())),
+    ("resnet-50", || Model::ResNet(RevResNetConfig::resnet50())),
 ];
 
 impl Model {
@@ -97,9 +110,11 @@ impl Model {
     /// This network with other settings. Rates that a network has no use for are passed over.
     pub fn change(self, changes: &Changes) -> Self {
         match self {
-            Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
+            Self::RevVit(config) => Self::RevVit(change_rev_vit(&config, changes)),
             Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
             Self::RevResNet(config) => Self::RevResNet(change_rev_resnet(config, changes)),
+            Self::Vit(config) => Self::Vit(change_rev_vit(&config, changes)),
+            Self::ResNet(config) => Self::ResNet(change_rev_resnet(config, changes)),
         }
     }
 
@@ -107,6 +122,8 @@ impl Model {
     pub fn images(&self) -> ImageShape {
         match *self {
             Self::RevVit(RevVitConfig { channels, image, classes, .. })
+            | Self::Vit(RevVitConfig { channels, image, classes, .. })
+            | Self::ResNet(RevResNetConfig { channels, image, classes, .. })
             | Self::RevSwin(RevSwinConfig { channels, image, classes, .. })
             | Self::RevResNet(RevResNetConfig { channels, image, classes, .. }) => {
                 ImageShape { channels, side: image, classes }
@@ -117,9 +134,9 @@ impl Model {
     /// Multiplications of one forward of one sample.
     pub fn multiplications(&self) -> u64 {
         match self {
-            Self::RevVit(config) => config.multiplications(),
+            Self::RevVit(config) | Self::Vit(config) => config.multiplications(),
             Self::RevSwin(config) => config.multiplications(),
-            Self::RevResNet(config) => config.multiplications(),
+            Self::RevResNet(config) | Self::ResNet(config) => config.multiplications(),
         }
     }
 
@@ -130,9 +147,9 @@ impl Model {
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::RevVit(config) => config.check(),
+            Self::RevVit(config) | Self::Vit(config) => config.check(),
             Self::RevSwin(config) => config.check(),
-            Self::RevResNet(config) => config.check(),
+            Self::RevResNet(config) | Self::ResNet(config) => config.check(),
         }
     }
 }
@@ -191,7 +208,7 @@ fn heads(width: usize, head: usize) -> usize {
     (1..=width / head.max(1)).rev().find(|&heads| width.is_multiple_of(heads)).unwrap_or(1)
 }
 
-fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
+fn change_rev_vit(config: &RevVitConfig, changes: &Changes) -> RevVitConfig {
     let width = changes.width.unwrap_or(config.width);
     RevVitConfig {
         image: changes.image.unwrap_or(config.image),
@@ -202,20 +219,24 @@ fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
-        ..config
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
+        ..config.clone()
     }
 }
 
 fn change_rev_resnet(config: RevResNetConfig, changes: &Changes) -> RevResNetConfig {
-    let depth = changes.depth.unwrap_or(config.depth());
-    RevResNetConfig {
+    let changed = RevResNetConfig {
         image: changes.image.unwrap_or(config.image),
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
         width: changes.width.unwrap_or(config.width),
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
         ..config
+    };
+    match changes.depth {
+        Some(depth) => changed.with_depth(depth),
+        None => changed,
     }
-    .with_depth(depth)
 }
 
 fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
@@ -233,6 +254,7 @@ fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
         ..config
     }
 }

@@ -68,27 +68,22 @@ impl RevResNetConfig {
         Self::new(vec![3, 4, 6, 3], true)
     }
 
-    /// Number of blocks, those that begin a stage included.
-    pub fn depth(&self) -> usize {
-        self.blocks.iter().sum()
-    }
-
-    /// This network with `depth` blocks: the third stage takes up the difference, as it does from one published size to
-    /// the next. A depth that leaves it no block is found by [`Self::check`].
+    /// This network with `depth` blocks in its third stage, in which published sizes differ most.
     #[must_use]
     pub fn with_depth(mut self, depth: usize) -> Self {
-        let others = self.depth() - self.blocks[LONGEST_STAGE];
-        self.blocks[LONGEST_STAGE] = depth.saturating_sub(others);
+        if let Some(third) = self.blocks.get_mut(LONGEST_STAGE) {
+            *third = depth;
+        }
         self
     }
 
-    fn stem(&self) -> ConvStemConfig {
+    pub(crate) fn stem(&self) -> ConvStemConfig {
         ConvStemConfig::new(self.image, self.channels, self.width, self.image > LARGEST_SMALL_IMAGE)
     }
 
     /// What each stage begins with, if not with an ordinary block of the streams as they are, and channels inside and
     /// of the streams.
-    fn stages(&self) -> Vec<StagePlan> {
+    pub(crate) fn stages(&self) -> Vec<StagePlan> {
         let mut from = self.width;
         let plans = self.blocks.iter().enumerate().map(|(index, &blocks)| {
             let inner = self.width << index;
@@ -147,12 +142,7 @@ impl RevResNetConfig {
             }
         }
         if let Some(stage) = blocks.iter().position(|&blocks| blocks == 0) {
-            let others = blocks.iter().sum::<usize>();
-            return Err(format!(
-                "{others} blocks leave none for stage {}: the depth must be at least {}",
-                stage + 1,
-                others + 1
-            ));
+            return Err(format!("stage {} must have at least 1 block, found 0", stage + 1));
         }
         if blocks.len() > 16 {
             return Err(format!("{} stages are more than images can shrink: at most 16", blocks.len()));
@@ -192,13 +182,13 @@ impl RevResNetConfig {
 }
 
 /// What a stage is made of.
-struct StagePlan {
-    down: Option<DownsampleConfig>,
-    branch: ConvBranchConfig,
-    /// Reversible ones.
-    blocks: usize,
+pub(crate) struct StagePlan {
+    pub down: Option<DownsampleConfig>,
+    pub branch: ConvBranchConfig,
+    /// Those after the first.
+    pub blocks: usize,
     /// Channels of a stream.
-    width: usize,
+    pub width: usize,
 }
 
 /// A reversible residual network.
@@ -303,9 +293,9 @@ mod tests {
 
     #[test]
     fn depth_changes_the_third_stage() {
-        assert_eq!(RevResNetConfig::resnet18().with_depth(11).blocks, [2, 2, 5, 2]);
-        let refused = RevResNetConfig::resnet18().with_depth(6).check().unwrap_err();
-        assert!(refused.contains("stage 3") && refused.contains('7'), "{refused}");
+        assert_eq!(RevResNetConfig::resnet18().with_depth(5).blocks, [2, 2, 5, 2]);
+        let refused = RevResNetConfig::resnet18().with_depth(0).check().unwrap_err();
+        assert!(refused.contains("stage 3"), "{refused}");
     }
 
     #[test]

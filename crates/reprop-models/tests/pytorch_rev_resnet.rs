@@ -11,9 +11,11 @@ use safetensors::{Dtype, SafeTensors};
 
 /// Largest difference allowed with float streams, relative to the tensor's largest value.
 ///
-/// PyTorch's own `f32` differs from its `f64` by up to `2e-6` on these networks (the script prints it). Winograd's
-/// transforms cost a few roundings more.
-const ROUNDING: f64 = 2e-5;
+/// PyTorch's own `f32` differs from its `f64` by up to `2e-6` on these networks (the script prints it).
+const ROUNDING: f64 = 1e-5;
+
+/// The same on fused kernels: Winograd's transforms multiply by numbers of up to 8, which costs a digit.
+const WINOGRAD: f64 = 1e-4;
 
 /// The same for large images, where sums over thousands of pixels cancel: PyTorch's `f32` differs by `1e-5` there.
 const ROUNDING_OF_MANY: f64 = 1e-4;
@@ -89,6 +91,7 @@ fn equals_pytorch(config: &RevResNetConfig, file: &[u8], rounding: f64, grid: Op
             }
             assert!(found.keys().eq(expected.keys()), "{:?} against {:?}", found.keys(), expected.keys());
             let (worst, name) = worst(&found, &expected);
+            let tolerance = if kernels == Kernels::Auto { tolerance.max(WINOGRAD) } else { tolerance };
             println!("{arithmetic:?}, {strategy}, {kernels}: {name} differs most, by {worst:.1e}");
             assert!(worst < tolerance, "{arithmetic:?}, {strategy}, {kernels}: {name} differs by {worst:e}");
         }

@@ -24,10 +24,11 @@ use crate::whole_file::write_whole;
 use super::chain_report::{Sweeps, print};
 use super::chain_settings::{ChainSettings, ChainStrategy};
 use super::metrics::{Metrics, MetricsFile};
+use super::recipe::Recipe;
 use super::report::Outcome;
 use super::run::{Start, prepare, watch_interrupts};
 use super::settings::Settings;
-use super::{output_folder, recipe, record};
+use super::{output_folder, record};
 
 /// Gradients through long chains can be large; each parameter's are cut to this length.
 const CLIP: f32 = 1.0;
@@ -77,6 +78,7 @@ impl ChainTraining {
     /// Trains to the end.
     pub fn run(self) -> Result<(), Failure> {
         let ChainSettings { sequence, slots, batch, steps, lr, .. } = self.settings;
+        let recipe = Recipe::by_name("text")?;
         let (mut network, mut optimizer, first) = self.begin()?;
         let mut metrics = MetricsFile::open(&self.folder, first)?;
         let per_epoch = self.settings.windows(&self.text)?;
@@ -96,7 +98,7 @@ impl ChainTraining {
             if !loss.is_finite() {
                 return Err(Failure::new(format!("the loss is {loss} at step {step}")).hint("lower --lr"));
             }
-            network = optimizer.step(recipe::learning_rate(lr, step, steps), network, gradients);
+            network = optimizer.step(recipe.learning_rate(lr, step, steps), network, gradients);
             if let Some(at) = report.resumed_at {
                 eprintln!("went on inside the pass of step {step}, from x{at}");
             }

@@ -12,6 +12,11 @@ use crate::options::{Global, PrecisionName, TrainOptions};
 
 use super::settings::Settings;
 
+/// What the command line leaves open.
+const BATCH: usize = 64;
+const RATE: f64 = 2e-3;
+const EPOCHS: usize = 10;
+
 /// How the backward pass over a chain gets its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -88,13 +93,13 @@ impl ChainSettings {
             slots: options.chain.slots,
             store: options.chain.store.clone(),
             durable: options.chain.durable,
-            batch: options.batch,
+            batch: options.batch.unwrap_or(BATCH),
             steps: 0,
-            lr: options.lr,
+            lr: options.lr.unwrap_or(RATE),
             seed: global.seed,
         };
         let windows = settings.windows(&settings.text()?)?;
-        settings.steps = options.steps.unwrap_or(options.epochs * windows);
+        settings.steps = options.steps.unwrap_or(options.epochs.unwrap_or(EPOCHS) * windows);
         Ok(settings)
     }
 

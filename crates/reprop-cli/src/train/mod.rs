@@ -3,6 +3,7 @@
 mod chain;
 mod chain_report;
 mod chain_settings;
+mod clip;
 mod metrics;
 mod recipe;
 mod record;
@@ -13,16 +14,17 @@ mod text;
 mod text_settings;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reprop::Trace;
-use reprop_data::Split;
 use reprop_models::{ImageShape, LanguageModel};
 
-use crate::device;
 use crate::failure::Failure;
 use crate::images::with_network;
 use crate::options::{Global, TrainOptions};
+use crate::{data, device};
 
+use recipe::Recipe;
 use run::{Start, Training};
 use settings::Settings;
 
@@ -42,10 +44,11 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     let (settings, folder) = if let Some(folder) = &options.resume {
         (Settings::load(folder)?, folder.clone())
     } else {
-        let samples = load_data(&options.data)?.train.len();
-        (Settings::new(global, &options, samples), output_folder(&options))
+        let recipe = Recipe::chosen(&options)?;
+        let samples = data::load(&options.data, options.from.as_ref())?.train.len();
+        (Settings::new(global, &options, recipe, samples), output_folder(&options))
     };
-    let data = load_data(&settings.data)?;
+    let data = data::load(&settings.data, settings.from.as_ref())?;
     let model = settings.model()?;
     settings.check_data(
         &model,
@@ -61,20 +64,13 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         settings,
         start,
         folder,
-        data,
+        data: Arc::new(data),
         device: device.clone(),
         format: global.format,
         trace: options.trace.is_some().then(Trace::new),
         trace_file: options.trace,
     };
     with_network(&model, seed, &device, training)
-}
-
-fn load_data(name: &str) -> Result<Split, Failure> {
-    match name {
-        "digits" => Ok(reprop_data::digits()),
-        _ => Err(Failure::usage(format!("there is no data set called `{name}`")).hint("choose digits")),
-    }
 }
 
 fn output_folder(options: &TrainOptions) -> PathBuf {

@@ -1,34 +1,145 @@
-//! The optimizer and its learning rate.
+//! Recipes: how a network is trained on a data set. They are small files under `recipes`, which name where their numbers
+//! come from.
 
 use burn::module::ParamGroup;
 use burn::optim::ModuleOptimizer;
-use reprop::optim::AdamWConfig;
+use reprop::optim::{AdamWConfig, SgdConfig};
+use serde::{Deserialize, Serialize};
 
-/// Of weights; biases, norms and positions are not decayed.
-const DECAY: f32 = 0.05;
-/// The part of all steps in which the rate rises.
-const WARM_UP: f64 = 0.05;
+use crate::failure::Failure;
+use crate::options::TrainOptions;
 
-/// `AdamW`, which decays weights and nothing else.
-pub fn optimizer() -> ModuleOptimizer {
-    let config = AdamWConfig::new();
-    let undecayed = ParamGroup::from_any_predicates(vec!["bias", "gamma", "beta", "positions"]);
-    config.clone().with_weight_decay(DECAY).init().with_group(
-        undecayed,
-        config.with_weight_decay(0.0).build(),
-        None,
-    )
+/// Parameters that are not decayed, by a part of their names.
+const UNDECAYED: [&str; 4] = ["bias", "gamma", "beta", "positions"];
+
+const FILES: [&str; 5] = [
+    include_str!("../../recipes/digits.json"),
+    include_str!("../../recipes/petra-cifar10.json"),
+    include_str!("../../recipes/petra-imagenet.json"),
+    include_str!("../../recipes/text.json"),
+    include_str!("../../recipes/vit-small-images.json"),
+];
+
+/// How to train.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    pub name: String,
+    /// Where the numbers come from.
+    pub source: String,
+    pub optimizer: OptimizerName,
+    /// The highest learning rate.
+    pub rate: f64,
+    /// The batch that the rate is for; it grows with the batch. Without, the rate is for any batch.
+    pub rate_batch: Option<usize>,
+    pub batch: usize,
+    pub epochs: usize,
+    /// Of `epochs`; scaled if there are fewer or more.
+    pub warm_up_epochs: f64,
+    pub schedule: Schedule,
+    pub augmentation: AugmentationName,
+    pub label_smoothing: f64,
+    /// The largest norm of all gradients together.
+    pub clip: Option<f64>,
 }
 
-/// A linear rise to `peak`, then half a cosine down to zero.
-pub fn learning_rate(peak: f64, step: usize, steps: usize) -> f64 {
-    let warm_up = (WARM_UP * steps as f64).max(1.0);
-    let done = step as f64 + 1.0;
-    if done <= warm_up {
-        return peak * done / warm_up;
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerName {
+    /// `AdamW`, which decays weights beside the gradient.
+    AdamW { decay: f32 },
+    /// Nesterov's momentum.
+    Sgd { momentum: f32, decay: f32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// Half a cosine down to zero.
+    Cosine,
+    /// A factor at each of these epochs, scaled as the warm-up is.
+    Steps { at_epochs: Vec<f64>, factor: f64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AugmentationName {
+    /// Nothing.
+    None,
+    /// By up to one pixel.
+    Shift,
+    /// Crop with padding 4, flip, normalise.
+    CropFlip,
+}
+
+impl Recipe {
+    fn all() -> Vec<Self> {
+        FILES.iter().map(|file| serde_json::from_str(file).expect("a test reads every recipe")).collect()
     }
-    let progress = (done - warm_up) / (steps as f64 - warm_up).max(1.0);
-    peak * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
+
+    /// The recipe of that name.
+    pub fn by_name(name: &str) -> Result<Self, Failure> {
+        Self::all().into_iter().find(|recipe| recipe.name == name).ok_or_else(|| {
+            let names: Vec<String> = Self::all().into_iter().map(|recipe| recipe.name).collect();
+            Failure::usage(format!("there is no recipe called `{name}`"))
+                .hint(format!("choose one of {}", names.join(", ")))
+        })
+    }
+
+    /// The recipe that the command line names, or the one for its model and data set.
+    pub fn chosen(options: &TrainOptions) -> Result<Self, Failure> {
+        let default = Self::default_name(&options.model, &options.data);
+        Self::by_name(options.recipe.as_deref().unwrap_or(default))
+    }
+
+    /// The name of the recipe for a model and a data set.
+    fn default_name(model: &str, data: &str) -> &'static str {
+        match (model, data) {
+            (_, "digits") => "digits",
+            (_, "text" | "sotu") => "text",
+            (model, _) if model.contains("resnet") => "petra-cifar10",
+            _ => "vit-small-images",
+        }
+    }
+
+    /// The highest rate for this batch.
+    pub fn peak_rate(&self, batch: usize) -> f64 {
+        self.rate * self.rate_batch.map_or(1.0, |base| batch as f64 / base as f64)
+    }
+
+    /// The optimizer, which decays weights and nothing else.
+    pub fn optimizer(&self) -> ModuleOptimizer {
+        let undecayed = ParamGroup::from_any_predicates(UNDECAYED.to_vec());
+        match self.optimizer {
+            OptimizerName::AdamW { decay } => {
+                let config = AdamWConfig::new();
+                config.clone().with_weight_decay(decay).init().with_group(undecayed, config.build(), None)
+            }
+            OptimizerName::Sgd { momentum, decay } => {
+                let config = SgdConfig::new().with_momentum(momentum);
+                config.clone().with_weight_decay(decay).init().with_group(undecayed, config.build(), None)
+            }
+        }
+    }
+
+    /// The rate of a step: a linear rise to `peak`, then what the schedule says.
+    pub fn learning_rate(&self, peak: f64, step: usize, steps: usize) -> f64 {
+        let part = |epochs: f64| epochs / self.epochs as f64;
+        let warm_up = (part(self.warm_up_epochs) * steps as f64).max(1.0);
+        let done = step as f64 + 1.0;
+        match &self.schedule {
+            _ if done <= warm_up => peak * done / warm_up,
+            Schedule::Cosine => {
+                let progress = (done - warm_up) / (steps as f64 - warm_up).max(1.0);
+                peak * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
+            }
+            Schedule::Steps { at_epochs, factor } => {
+                let progress = step as f64 / steps as f64;
+                let passed = at_epochs.iter().filter(|&&epoch| progress >= part(epoch)).count();
+                peak * factor.powi(passed as i32)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -36,11 +147,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_rises_to_its_peak_and_falls_to_zero() {
-        let rates: Vec<f64> = (0..1000).map(|step| learning_rate(1.0, step, 1000)).collect();
+    fn every_recipe_can_be_read_and_has_a_name_of_its_own() {
+        let mut names: Vec<String> = Recipe::all().into_iter().map(|recipe| recipe.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), FILES.len());
+        for (model, data) in
+            [("rev-vit-ti", "digits"), ("rev-resnet-18", "cifar10"), ("rev-vit-ti", "cifar10")]
+        {
+            assert!(Recipe::by_name(Recipe::default_name(model, data)).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_cosine_rises_to_its_peak_and_falls_to_zero() {
+        let recipe = Recipe::by_name("digits").unwrap();
+        let rates: Vec<f64> = (0..1000).map(|step| recipe.learning_rate(1.0, step, 1000)).collect();
         assert!((rates[49] - 1.0).abs() < 1e-12);
         assert!(rates[..50].is_sorted() && rates[49..].is_sorted_by(|a, b| a >= b));
         assert!(rates[999].abs() < 1e-12);
-        assert!(learning_rate(1.0, 0, 1) > 0.0);
+        assert!(recipe.learning_rate(1.0, 0, 1) > 0.0);
+    }
+
+    /// 300 epochs of ten steps: five to warm up, a tenth at 150 and at 225.
+    #[test]
+    fn steps_fall_where_the_paper_says() {
+        let recipe = Recipe::by_name("petra-cifar10").unwrap();
+        assert!((recipe.peak_rate(64) - 0.025).abs() < 1e-15);
+        let rate = |epoch: usize| recipe.learning_rate(1.0, 10 * epoch, 3000);
+        assert!(rate(0) < 0.03 && rate(4) < 1.0);
+        for (epoch, expected) in [(5, 1.0), (149, 1.0), (150, 0.1), (224, 0.1), (225, 0.01), (299, 0.01)] {
+            assert!((rate(epoch) - expected).abs() < 1e-12, "epoch {epoch}: {}", rate(epoch));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The training loop.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use reprop::{Meter, Pass, Trace, named_parameters, parameter_digest};
-use reprop_data::{Split, order, shift};
+use reprop_data::{Ahead, Augmentation, Images, Split, order, shift};
 
 use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
@@ -21,10 +22,12 @@ use crate::safetensors_file;
 use crate::trace_file;
 use crate::whole_file::write_whole;
 
+use super::clip::clip;
 use super::metrics::{Metrics, MetricsFile};
+use super::recipe::AugmentationName;
+use super::record;
 use super::report::{Outcome, Report};
 use super::settings::Settings;
-use super::{recipe, record};
 
 /// Where a run comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,12 +38,15 @@ pub enum Start {
     Resumed,
 }
 
+/// Threads that make batches ahead.
+const LOADERS: usize = 1;
+
 /// A run that is about to begin or to go on.
 pub struct Training {
     pub settings: Settings,
     pub start: Start,
     pub folder: PathBuf,
-    pub data: Split,
+    pub data: Arc<Split>,
     pub device: Device,
     pub format: Format,
     pub trace_file: Option<PathBuf>,
@@ -64,16 +70,24 @@ impl Task for Training {
 
         let mut activation_peak = 0;
         let mut done = first;
+        let mut ahead = self.batches(first..steps);
         for step in first..steps {
             let start = Instant::now();
             let epoch = step / per_epoch;
-            let samples = self.batch(epoch, step % per_epoch);
+            let Some((pixels, labels)) = ahead.next() else { break };
+            let train = &self.data.train;
+            let samples = Batch::new(pixels, labels, train.channels, train.side, &self.device);
             let count = samples.len();
             let labels = samples.labels.clone();
             let result = network
                 .step(samples.images, samples.labels, self.pass(step as u64)?, strategy)
                 .map_err(|error| self.stopped(error))?;
-            network = optimizer.step(recipe::learning_rate(lr, step, steps), network, result.gradients);
+            let gradients = match self.settings.recipe.clip {
+                Some(largest) => clip(&network, result.gradients, largest),
+                None => result.gradients,
+            };
+            let rate = self.settings.recipe.learning_rate(lr, step, steps);
+            network = optimizer.step(rate, network, gradients);
             network = result.statistics.apply(network);
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
@@ -130,9 +144,9 @@ impl Training {
         }
         // A run that was killed before its first record begins anew.
         if record::exists(&self.folder) {
-            record::load(&self.folder, network, recipe::optimizer())
+            record::load(&self.folder, network, self.settings.recipe.optimizer())
         } else {
-            Ok((network, recipe::optimizer(), 0))
+            Ok((network, self.settings.recipe.optimizer(), 0))
         }
     }
 
@@ -164,13 +178,36 @@ impl Training {
         })
     }
 
-    /// The batch in place `position` of an epoch: it depends on the seed and on the place alone.
-    fn batch(&self, epoch: usize, position: usize) -> Batch {
+    /// What is done to images that are judged, and to those that are learned from.
+    fn augmentation(&self) -> Augmentation {
+        match self.settings.recipe.augmentation {
+            AugmentationName::None | AugmentationName::Shift => Augmentation::none(self.data.train.channels),
+            AugmentationName::CropFlip => Augmentation::cifar10(),
+        }
+    }
+
+    /// Pixels and labels of the batches of these steps, made ahead of them. A batch depends on the seed and on its step
+    /// alone.
+    fn batches(&self, steps: Range<usize>) -> Ahead<(Vec<f32>, Vec<i32>)> {
         let Settings { batch, seed, .. } = self.settings;
-        let images = &self.data.train;
-        let order = order(images.len(), seed, epoch as u64);
-        let indices: Vec<usize> = order.into_iter().skip(position * batch).take(batch).collect();
-        Batch::gather(images, &indices, &self.device, |index| shift(images, index, seed, epoch as u64))
+        let per_epoch = self.data.train.len().div_ceil(batch);
+        let (data, augmentation) = (Arc::clone(&self.data), self.augmentation());
+        let shifts = self.settings.recipe.augmentation == AugmentationName::Shift;
+        let pixels = move |images: &Images, index: usize, epoch: u64| {
+            if shifts {
+                shift(images, index, seed, epoch)
+            } else {
+                augmentation.training(images, index, seed, epoch)
+            }
+        };
+        Ahead::new(steps, LOADERS, move |step| {
+            let images = &data.train;
+            let epoch = (step / per_epoch) as u64;
+            let order = order(images.len(), seed, epoch);
+            let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
+            let labels = indices.iter().map(|&index| images.labels[index] as i32).collect();
+            (indices.into_iter().flat_map(|index| pixels(images, index, epoch)).collect(), labels)
+        })
     }
 
     /// The part of the test set that is classified rightly.
@@ -184,7 +221,9 @@ impl Training {
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {
-            let batch = Batch::gather(test, indices, &self.device, |index| test.image(index).to_vec());
+            let augmentation = self.augmentation();
+            let batch =
+                Batch::gather(test, indices, &self.device, |index| augmentation.evaluation(test, index));
             right += hits(network.predict(batch.images, &pass)?, batch.labels);
         }
         Ok(right as f64 / test.len() as f64)

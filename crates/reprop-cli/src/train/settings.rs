@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use reprop::Strategy;
-use reprop_models::{ImageShape, Model};
+use reprop_models::{Changes, ImageShape, Model};
 use serde::{Deserialize, Serialize};
 
+use super::recipe::Recipe;
 use crate::failure::Failure;
 use crate::options::{self, Global, ModelChanges, Numbers, PrecisionName, TrainOptions};
 
@@ -21,6 +22,8 @@ pub struct Settings {
     pub dropout: Option<f64>,
     pub drop_path: Option<f64>,
     pub data: String,
+    pub from: Option<PathBuf>,
+    pub recipe: Recipe,
     pub strategy: String,
     pub budget: Option<u64>,
     pub precision: String,
@@ -34,9 +37,11 @@ pub struct Settings {
 
 impl Settings {
     /// The settings that the command line asks for, for a data set of `samples` samples.
-    pub fn new(global: &Global, options: &TrainOptions, samples: usize) -> Self {
+    pub fn new(global: &Global, options: &TrainOptions, recipe: Recipe, samples: usize) -> Self {
         let ModelChanges { image, classes, width, dropout, drop_path } = options.changes;
-        let steps = options.steps.unwrap_or(options.epochs * samples.div_ceil(options.batch));
+        let batch = options.batch.unwrap_or(recipe.batch);
+        let epochs = options.epochs.unwrap_or(recipe.epochs);
+        let steps = options.steps.unwrap_or(epochs * samples.div_ceil(batch));
         let precision = match options.numbers.precision {
             PrecisionName::F32 => "f32",
             PrecisionName::Bf16 => "bf16",
@@ -51,15 +56,17 @@ impl Settings {
             dropout,
             drop_path,
             data: options.data.clone(),
+            from: options.from.clone(),
             strategy: options.strategy.clone(),
             budget: options.budget,
             precision: precision.to_owned(),
             float_streams: options.numbers.float_streams,
             kernels: options.numbers.kernels.to_string(),
-            batch: options.batch,
+            batch,
             steps,
-            lr: options.lr,
+            lr: options.lr.unwrap_or_else(|| recipe.peak_rate(batch)),
             seed: global.seed,
+            recipe,
         }
     }
 
@@ -78,7 +85,10 @@ impl Settings {
     /// The network.
     pub fn model(&self) -> Result<Model, Failure> {
         let Self { image, classes, width, dropout, drop_path, .. } = *self;
-        ModelChanges { image, classes, width, dropout, drop_path }.apply(&self.model, self.depth)
+        let model =
+            ModelChanges { image, classes, width, dropout, drop_path }.apply(&self.model, self.depth)?;
+        let label_smoothing = Some(self.recipe.label_smoothing);
+        Ok(model.change(&Changes { label_smoothing, ..Changes::default() }))
     }
 
     pub fn strategy(&self) -> Result<Strategy, Failure> {

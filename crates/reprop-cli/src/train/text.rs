@@ -21,7 +21,7 @@ use super::metrics::{Metrics, MetricsFile};
 use super::run::{prepare, progress, watch_interrupts};
 use super::settings::Settings;
 use super::text_settings::{TextSettings, TextSplit};
-use super::{output_folder, recipe, record};
+use super::{output_folder, record};
 
 /// The epoch whose masks the test is made with: one that no run reaches.
 const TEST_EPOCH: u64 = u64::MAX;
@@ -107,9 +107,9 @@ impl TextRun {
             self.settings.save(&self.folder, bpe)?;
         }
         if record::exists(&self.folder) {
-            record::load(&self.folder, network, recipe::optimizer())
+            record::load(&self.folder, network, self.settings.run.recipe.optimizer())
         } else {
-            Ok((network, recipe::optimizer(), 0))
+            Ok((network, self.settings.run.recipe.optimizer(), 0))
         }
     }
 
@@ -146,7 +146,11 @@ impl TextRun {
                 Batch::new(text, &indices, seed, epoch as u64, &self.device);
             let pass = self.pass(step as u64)?.side(Side::new().with(padding));
             let result = network.step(tokens, targets, pass, strategy)?;
-            network = optimizer.step(recipe::learning_rate(lr, step, steps), network, result.gradients);
+            network = optimizer.step(
+                self.settings.run.recipe.learning_rate(lr, step, steps),
+                network,
+                result.gradients,
+            );
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
             let line = Metrics {

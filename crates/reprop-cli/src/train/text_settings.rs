@@ -1,7 +1,7 @@
 //! What defines a run on text.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use reprop_data::{Bpe, MaskedText, sotu};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::options::{Global, ModelChanges, TrainOptions};
 
+use super::recipe::Recipe;
 use super::settings::Settings;
 
 /// The name under which a run keeps its vocabulary.
@@ -23,7 +24,6 @@ const TEST_SHARE: usize = 10;
 pub struct TextSettings {
     #[serde(flatten)]
     pub run: Settings,
-    pub from: Option<PathBuf>,
     pub sequence: usize,
 }
 
@@ -64,8 +64,8 @@ impl TextSettings {
             None => Bpe::train(&text, options.vocabulary)?,
         };
         let split = TextSplit::new(&text, options.sequence, &bpe)?;
-        let run = Settings::new(global, options, split.train.len());
-        Ok((Self { run, from: options.from.clone(), sequence: options.sequence }, bpe, split))
+        let run = Settings::new(global, options, Recipe::chosen(options)?, split.train.len());
+        Ok((Self { run, sequence: options.sequence }, bpe, split))
     }
 
     /// Those of the run in `folder`.
@@ -75,7 +75,7 @@ impl TextSettings {
         let settings: Self =
             serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
         let bpe = Bpe::load(&folder.join(VOCABULARY))?;
-        let text = read(&settings.run.data, settings.from.as_deref())?;
+        let text = read(&settings.run.data, settings.run.from.as_deref())?;
         let split = TextSplit::new(&text, settings.sequence, &bpe)?;
         Ok((settings, bpe, split))
     }

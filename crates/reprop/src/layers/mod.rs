@@ -21,7 +21,7 @@ pub use attention::{Attention, AttentionConfig};
 pub use classifier::{Classifier, ClassifierConfig};
 pub use conv::{
     BatchNorm, ConvBranch, ConvBranchConfig, ConvNorm, ConvStem, ConvStemConfig, Convolution,
-    ConvolutionConfig, Downsample, DownsampleConfig,
+    ConvolutionConfig, Downsample, DownsampleConfig, PlainDownsample,
 };
 pub use initial::Initial;
 pub use language::{Language, LanguageConfig, NOT_ASKED};

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 use reprop::{Gradients, Meter, Network, Pass, Precision, Strategy, named_parameters};
-use reprop_models::{RevResNet, RevResNetConfig};
+use reprop_models::{ResNet, RevResNet, RevResNetConfig, RevVitConfig, Vit};
 
 use crate::common::{
     assert_alive, assert_equal_gradients, bits, evaluation, is_running, labels, noise, scattered, stepped,
@@ -187,4 +187,24 @@ fn gradients_of_biases_before_a_norm_are_zero_in_training_alone() {
     };
     assert!(biases(training(1)).into_iter().all(|zero| zero));
     assert!(biases(evaluation()).into_iter().all(|zero| !zero));
+}
+
+/// They have nothing to reverse: every strategy stores.
+#[test]
+fn plain_twins_have_equal_gradients_and_their_bytes_are_told() {
+    for bottleneck in [false, true] {
+        let config = RevResNetConfig::new(vec![2, 2, 1], bottleneck).with_width(4).with_image(8);
+        let twin = scattered(ResNet::new(&config.with_classes(CLASSES), 3, &trainable()));
+        let what = format!("bottleneck {bottleneck}");
+        assert_equal_gradients(&twin, &data(3, 8), 3, || training(1), &what);
+        let (images, labels) = data(3, 8);
+        let found = twin.step(images, labels, training(1), Strategy::Stored).expect("a step").memory;
+        let told = twin.predicted(3, &training(1), Strategy::Stored).expect("a plan").expect("told");
+        let ratio = told.activation_peak as f64 / found.activation_peak as f64;
+        assert!((ratio - 1.0).abs() < 0.05, "{what}: {ratio}");
+    }
+    let config = RevVitConfig { depth: 3, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1);
+    let twin = scattered(Vit::new(&config, 3, &trainable()));
+    let data = (noise(4, [3, 1, 8, 8]), labels(3, 10));
+    assert_equal_gradients(&twin, &data, 3, || training(1), "transformer");
 }

@@ -87,7 +87,7 @@ impl ConvBranch {
         &self,
         BranchSaved { x, mut units }: BranchSaved,
         dy: Tensor<4>,
-        beside: Option<Tensor<4>>,
+        beside: Option<&Tensor<4>>,
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<4> {
@@ -95,7 +95,7 @@ impl ConvBranch {
         let mut dy = dy;
         while let (Some(layer), Some(saved)) = (layers.next(), units.pop()) {
             let dz = layer.relu_vjp(&saved, dy);
-            let dz = match &beside {
+            let dz = match beside {
                 Some(beside) if units.is_empty() => dz + beside.clone(),
                 _ => dz,
             };

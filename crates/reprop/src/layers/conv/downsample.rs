@@ -117,7 +117,7 @@ impl Transition<4> for Downsample {
                 let carried = layer.input_vjp(|| x2, dims, saved, dy1, context, gradients);
                 carried + self.branch.row_vjp(branch, dy2, None, context, gradients)
             }
-            _ => self.branch.row_vjp(branch, dy2, Some(dy1), context, gradients),
+            _ => self.branch.row_vjp(branch, dy2, Some(&dy1), context, gradients),
         };
         Streams::new(dx1, dx2)
     }

@@ -7,6 +7,7 @@ mod batch_norm;
 mod branch;
 mod convolution;
 mod downsample;
+mod plain_downsample;
 mod stem;
 mod unit;
 
@@ -14,5 +15,6 @@ pub use batch_norm::BatchNorm;
 pub use branch::{ConvBranch, ConvBranchConfig};
 pub use convolution::{Convolution, ConvolutionConfig};
 pub use downsample::{Downsample, DownsampleConfig};
+pub use plain_downsample::PlainDownsample;
 pub use stem::{ConvStem, ConvStemConfig};
 pub use unit::ConvNorm;

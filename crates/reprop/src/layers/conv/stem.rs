@@ -29,6 +29,9 @@ pub struct ConvStemConfig {
     pub width: usize,
     /// For large images: a 7x7 convolution of stride 2 and a 2x2 max-pool, instead of a 3x3 convolution.
     pub reduces: bool,
+    /// Both streams are the same, for networks of one stream.
+    #[config(default = false)]
+    pub duplicate: bool,
 }
 
 impl ConvStemConfig {
@@ -43,10 +46,11 @@ impl ConvStemConfig {
     ///
     /// Panics if pooling leaves nothing of the image.
     pub fn init(&self, initial: &mut Initial) -> ConvStem {
-        let Self { image, channels, width, reduces } = *self;
+        let Self { image, channels, width, reduces, duplicate } = *self;
         assert!(self.side() > 0, "an image of {image} pixels is too small for a stem that reduces it");
         let (kernel, stride) = if reduces { (7, 2) } else { (3, 1) };
-        let config = ConvolutionConfig::new(channels, 2 * width, kernel).with_stride(stride);
+        let config = ConvolutionConfig::new(channels, if duplicate { width } else { 2 * width }, kernel)
+            .with_stride(stride);
         ConvStem {
             layer: ConvNorm::new(&config, initial),
             image,
@@ -54,6 +58,7 @@ impl ConvStemConfig {
             width,
             side: self.side(),
             reduces,
+            duplicate,
         }
     }
 }
@@ -72,6 +77,7 @@ pub struct ConvStem {
     width: usize,
     side: usize,
     reduces: bool,
+    duplicate: bool,
 }
 
 /// What the derivative needs.
@@ -121,7 +127,9 @@ impl Stem<4> for ConvStem {
             (y, None)
         };
         let half = |start| y.clone().narrow(3, start, self.width);
-        (Streams::new(half(0), half(self.width)), StemSaved { images, unit, largest })
+        let streams =
+            if self.duplicate { Streams::duplicate(y) } else { Streams::new(half(0), half(self.width)) };
+        (streams, StemSaved { images, unit, largest })
     }
 
     fn vjp(
@@ -131,7 +139,7 @@ impl Stem<4> for ConvStem {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let dy = Tensor::cat(vec![dx.x1, dx.x2], 3);
+        let dy = if self.duplicate { dx.x1 + dx.x2 } else { Tensor::cat(vec![dx.x1, dx.x2], 3) };
         let dy = match largest {
             Some(largest) => {
                 let pooled = channels_first(self.layer.output(&unit));
@@ -145,15 +153,15 @@ impl Stem<4> for ConvStem {
         };
         let dz = self.layer.relu_vjp(&unit, dy);
         let dims = images.dims();
-        self.layer.vjp(|| images, dims, unit, dz, false, context, gradients);
+        self.layer.vjp((|| images, dims), unit, dz, false, context, gradients);
     }
 
     fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
-        let Self { image, channels, width, side, reduces, .. } = *self;
+        let Self { image, channels, width, side, reduces, duplicate, .. } = *self;
         let input = [batch, image, image, channels];
         let output = [batch, side, side, width];
-        let largest =
-            if reduces { 2 * (output.iter().product::<usize>() * size_of::<i32>()) as u64 } else { 0 };
+        let pooled = if duplicate { 1 } else { 2 } * output.iter().product::<usize>() * size_of::<i32>();
+        let largest = if reduces { pooled as u64 } else { 0 };
         let saved = bytes(input) + self.layer.saved_bytes(input, context) + largest;
         let wide = bytes(self.layer.conv.output(input));
         Some((output, Footprint { saved, forward: 2 * wide, vjp: 3 * wide }))

@@ -64,8 +64,7 @@ impl ConvNorm {
     /// From the gradient of the output, before its `ReLU`, that of an input of shape `dims`, if it is wanted.
     pub(super) fn vjp(
         &self,
-        x: impl FnOnce() -> Tensor<4>,
-        dims: [usize; 4],
+        (x, dims): (impl FnOnce() -> Tensor<4>, [usize; 4]),
         UnitSaved(saved): UnitSaved,
         dz: Tensor<4>,
         wanted: bool,
@@ -86,7 +85,7 @@ impl ConvNorm {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<4> {
-        let dx = self.vjp(x, dims, saved, dz, true, context, gradients);
+        let dx = self.vjp((x, dims), saved, dz, true, context, gradients);
         dx.expect("the gradient of the input is wanted")
     }
 
