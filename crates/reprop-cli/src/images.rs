@@ -32,6 +32,7 @@ pub fn with_network<T: Task>(model: &Model, seed: u64, device: &Device, task: T)
     match model {
         Model::RevVit(config) => task.run(config.init(seed, device)),
         Model::RevSwin(config) => task.run(config.init(seed, device)),
+        Model::RevMvit(config) => task.run(config.init(seed, device)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every network by the name that programs use.
 
-use crate::{RevRobertaConfig, RevSwinConfig, RevVitConfig};
+use crate::{RevMvitConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
 
 /// The settings of a network of images.
 #[derive(Clone, Debug)]
@@ -9,6 +9,8 @@ pub enum Model {
     RevVit(RevVitConfig),
     /// A reversible Swin transformer.
     RevSwin(RevSwinConfig),
+    /// A reversible multiscale vision transformer.
+    RevMvit(RevMvitConfig),
 }
 
 /// The settings of a network of text.
@@ -62,7 +64,7 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 13] = [
+const CATALOGUE: [(&str, Constructor); 14] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
@@ -76,6 +78,7 @@ const CATALOGUE: [(&str, Constructor); 13] = [
     ("rev-swin-l", || Model::RevSwin(RevSwinConfig::large())),
     ("rev-swin-h", || Model::RevSwin(RevSwinConfig::huge())),
     ("rev-swin-g", || Model::RevSwin(RevSwinConfig::giant())),
+    ("rev-mvit-b", || Model::RevMvit(RevMvitConfig::base())),
 ];
 
 impl Model {
@@ -94,6 +97,7 @@ impl Model {
         match self {
             Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
             Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
+            Self::RevMvit(config) => Self::RevMvit(change_rev_mvit(config, changes)),
         }
     }
 
@@ -101,7 +105,8 @@ impl Model {
     pub fn images(&self) -> ImageShape {
         match *self {
             Self::RevVit(RevVitConfig { channels, image, classes, .. })
-            | Self::RevSwin(RevSwinConfig { channels, image, classes, .. }) => {
+            | Self::RevSwin(RevSwinConfig { channels, image, classes, .. })
+            | Self::RevMvit(RevMvitConfig { channels, image, classes, .. }) => {
                 ImageShape { channels, side: image, classes }
             }
         }
@@ -112,6 +117,7 @@ impl Model {
         match self {
             Self::RevVit(config) => config.multiplications(),
             Self::RevSwin(config) => config.multiplications(),
+            Self::RevMvit(config) => config.multiplications(),
         }
     }
 
@@ -124,6 +130,7 @@ impl Model {
         match self {
             Self::RevVit(config) => config.check(),
             Self::RevSwin(config) => config.check(),
+            Self::RevMvit(config) => config.check(),
         }
     }
 }
@@ -199,19 +206,36 @@ fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
 
 fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
     let width = changes.width.unwrap_or(config.width);
-    let mut depths = config.depths;
-    if let (Some(depth), Some(third)) = (changes.depth, depths.get_mut(2)) {
-        *third = depth;
-    }
     RevSwinConfig {
         image: changes.image.unwrap_or(config.image),
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
-        depths,
+        depths: third_stage(config.depths, changes.depth),
         heads: heads(width, config.width / config.heads),
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
         ..config
     }
+}
+
+fn change_rev_mvit(config: RevMvitConfig, changes: &Changes) -> RevMvitConfig {
+    RevMvitConfig {
+        image: changes.image.unwrap_or(config.image),
+        channels: changes.channels.unwrap_or(config.channels),
+        classes: changes.classes.unwrap_or(config.classes),
+        depths: third_stage(config.depths, changes.depth),
+        width: changes.width.unwrap_or(config.width),
+        dropout: changes.dropout.unwrap_or(config.dropout),
+        drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        ..config
+    }
+}
+
+/// Depths of stages with another one for the third.
+fn third_stage(mut depths: Vec<usize>, depth: Option<usize>) -> Vec<usize> {
+    if let (Some(depth), Some(third)) = (depth, depths.get_mut(2)) {
+        *third = depth;
+    }
+    depths
 }

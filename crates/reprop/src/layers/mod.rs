@@ -11,7 +11,9 @@ mod merge;
 mod mlp;
 mod norm;
 mod patches;
+mod pooled;
 mod ways;
+mod widen;
 mod window;
 
 pub use attention::{Attention, AttentionConfig};
@@ -21,6 +23,8 @@ pub use language::{Language, LanguageConfig, NOT_ASKED};
 pub use merge::{Merge, MergeConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
+pub use pooled::{PooledAttention, PooledAttentionConfig};
+pub use widen::{Widen, WidenConfig};
 pub use window::{WindowAttention, WindowAttentionConfig};
 
 /// Sites of the masks inside a sub-block.

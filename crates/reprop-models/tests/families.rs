@@ -1,0 +1,144 @@
+//! The laws on a small network of each family: gradients equal bit for bit under every strategy, on both kinds of kernels,
+//! at any number of threads, at odd and even depths with masks on; and memory as predicted.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use reprop::{HiddenKeys, Input, Kernels, Network, Pass, Side, Strategy, Target, gradient_digest};
+use reprop_models::{RevMvitConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
+
+const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
+const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
+/// The law's own.
+const PREDICTION: f64 = 0.05;
+
+/// Asserts the laws for a batch.
+fn keeps_the_laws<N: Network<3> + Sync>(
+    what: &str,
+    network: &N,
+    (input, target, side): &(Input<3, N>, Target<3, N>, Side),
+    batch: usize,
+) where
+    Input<3, N>: Sync,
+    Target<3, N>: Sync,
+{
+    for kernels in KERNELS {
+        let pass = || Pass::training(7).kernels(kernels).side(side.clone());
+        let step = |strategy| {
+            network.step(input.clone(), target.clone(), pass(), strategy).expect("the step goes through")
+        };
+        let stored = gradient_digest(network, &step(Strategy::Stored).gradients);
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            for strategy in STRATEGIES {
+                let what = format!("{what}: {strategy}, {kernels}, {threads} threads");
+                let (digest, measured) = pool.install(|| {
+                    let step = step(strategy);
+                    (gradient_digest(network, &step.gradients), step.memory.activation_peak)
+                });
+                assert_eq!(digest, stored, "{what}");
+                let predicted =
+                    network.predicted(batch, &pass(), strategy).expect("a plan").expect("a prediction");
+                let ratio = predicted.activation_peak as f64 / measured as f64;
+                assert!(
+                    (ratio - 1.0).abs() <= PREDICTION,
+                    "{what}: predicted {ratio} of {measured} measured"
+                );
+            }
+        }
+    }
+}
+
+fn noise<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let elements: usize = shape.iter().product();
+    let word = |index: u64| (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let values: Vec<f32> = (0..elements as u64).map(|i| word(i) as f32 / (1 << 23) as f32 - 1.0).collect();
+    Tensor::from_data(TensorData::new(values, shape), &Device::flex())
+}
+
+fn numbers<const D: usize>(shape: [usize; D], number: impl Fn(i64) -> i64) -> Tensor<D, Int> {
+    let elements: usize = shape.iter().product();
+    let values: Vec<i64> = (0..elements as i64).map(number).collect();
+    Tensor::from_data(TensorData::new(values, shape), &Device::flex())
+}
+
+/// Samples of a batch of images.
+const BATCH: usize = 3;
+
+fn images(side: usize, classes: i64) -> (Tensor<4>, Tensor<1, Int>, Side) {
+    (noise([BATCH, 3, side, side]), numbers([BATCH], |index| (2 * index + 1) % classes), Side::new())
+}
+
+/// Where parameters live. Wide initial weights, so that no gradient drowns.
+fn trainable() -> Device {
+    Device::flex().autodiff()
+}
+
+#[test]
+fn rev_swin_keeps_the_laws() {
+    for depths in [vec![1, 2, 3], vec![2, 3], vec![3], vec![2, 1, 1]] {
+        let config = RevSwinConfig::new(32, 12, depths.clone(), 2)
+            .with_patch(2)
+            .with_classes(5)
+            .with_dropout(0.1)
+            .with_drop_path(0.3)
+            .with_deviation(0.2);
+        let network = config.init(3, &trainable());
+        keeps_the_laws(&format!("RevSwin {depths:?}"), &network, &images(32, 5), BATCH);
+    }
+}
+
+#[test]
+fn rev_mvit_keeps_the_laws() {
+    for depths in [vec![1, 2], vec![2, 1, 1], vec![3]] {
+        let config = RevMvitConfig::new(32, 8, depths.clone())
+            .with_classes(5)
+            .with_dropout(0.1)
+            .with_drop_path(0.3)
+            .with_deviation(0.2);
+        let network = config.init(3, &trainable());
+        keeps_the_laws(&format!("RevMViT {depths:?}"), &network, &images(32, 5), BATCH);
+    }
+}
+
+#[test]
+fn rev_roberta_keeps_the_laws() {
+    for depth in 1..=4 {
+        let config = RevRobertaConfig::new(300, 40, 24, depth, 3, 60)
+            .with_dropout(0.1)
+            .with_drop_path(0.3)
+            .with_deviation(0.2);
+        let network = config.init(3, &trainable());
+        // 15 % of the places are asked for; the last places of some sequences are padding.
+        let tokens = numbers([BATCH, 40], |index| (index * index) % 300);
+        let targets =
+            numbers([BATCH, 40], |index| if index % 20 % 7 == 0 { (3 * index) % 300 } else { -100 });
+        let padding = (0..BATCH * 40).map(|index| index % 40 >= 40 - index / 40).collect::<Vec<bool>>();
+        let padding = Tensor::from_data(TensorData::new(padding, [BATCH, 40]), &Device::flex());
+        let side = Side::new().with(HiddenKeys(padding));
+        keeps_the_laws(&format!("RevRoBERTa {depth}"), &network, &(tokens, targets, side), BATCH);
+    }
+}
+
+/// How many times the memory of `reprop` storing needs for one image, as predicted for fused kernels.
+fn saving<N: Network<3>>(what: &str, network: &N) -> f64 {
+    let peak = |strategy| {
+        let prediction = network.predicted(1, &Pass::training(0), strategy).expect("a plan");
+        prediction.expect("a prediction").activation_peak as f64
+    };
+    let [stored, reprop] = [Strategy::Stored, Strategy::Reprop].map(peak);
+    println!("{what}: {:.1} MB stored, {:.1} MB recovered", stored / 1e6, reprop / 1e6);
+    stored / reprop
+}
+
+#[test]
+fn published_sizes_save_the_published_memory() {
+    let vit = |config: RevVitConfig| config.init(0, &Device::flex());
+    let savings = [
+        ("RevViT-S", saving("RevViT-S", &vit(RevVitConfig::small())), 7.5),
+        ("RevViT-B", saving("RevViT-B", &vit(RevVitConfig::base())), 7.5),
+        ("RevViT-L", saving("RevViT-L", &vit(RevVitConfig::large())), 15.0),
+        ("RevSwin-S", saving("RevSwin-S", &RevSwinConfig::small().init(0, &Device::flex())), 5.0),
+    ];
+    for (what, found, least) in savings {
+        assert!(found >= least, "{what}: {found:.2} times, and {least} are promised");
+    }
+}
