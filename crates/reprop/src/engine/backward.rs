@@ -27,9 +27,16 @@ pub(super) struct Recorded<'n, const D: usize> {
     pub index: usize,
     /// What its gradients need; `None` if that is to be recovered.
     pub saved: Option<Kept<AnySaved>>,
-    /// What it was given, if the piece below is to be recovered from it.
+    /// What it was given, if the piece below is to be recovered from it, or the piece itself to be recomputed.
     pub input: Option<Kept<Streams<D>>>,
     pub scratch: Scratch,
+}
+
+impl<const D: usize> Recorded<'_, D> {
+    /// Whether the piece must be recovered from its output.
+    pub fn needs_its_output(&self) -> bool {
+        matches!(self.piece, Piece::Block(_)) && self.saved.is_none()
+    }
 }
 
 /// A piece whose gradients can be computed.
@@ -133,6 +140,11 @@ impl<const D: usize> Front<'_, D> {
         grads.chain(recover).max().unwrap_or(0)
     }
 
+    /// Whether the uppermost of `rest` must be recovered from its output.
+    fn needs_an_output(&self) -> bool {
+        self.rest.last().is_some_and(Recorded::needs_its_output)
+    }
+
     /// Makes the next pieces ready.
     fn recover(mut self, overlap: bool, pass: &Pass) -> Self {
         let meter = pass.metering();
@@ -143,21 +155,30 @@ impl<const D: usize> Front<'_, D> {
                 self.output = input;
                 continue;
             }
-            let (Piece::Block(block), Some(output)) = (piece, self.output.take()) else {
-                unreachable!(
-                    "the forward keeps what a transition saved, and the output of each block to be recovered"
-                )
+            let place = FIRST_PIECE + index;
+            let (block, output) = match (piece, input, self.output.take()) {
+                (Piece::Block(block), _, Some(output)) => (block, output),
+                (Piece::Transition(transition), Some(input), _) => {
+                    let (_, saved) = pass.note(Activity::Recover, place, || {
+                        transition.forward_saving(input.value().clone(), &pass.context(place))
+                    });
+                    let saved = meter.keep(Holder::Transitions, saved);
+                    self.ready.push(Ready { piece, index, saved, scratch });
+                    self.output = self.needs_an_output().then_some(input);
+                    continue;
+                }
+                _ => unreachable!(
+                    "the forward keeps the output of each block to be recovered, and the input of each transition"
+                ),
             };
             let (output, held) = output.into_parts();
-            let place = FIRST_PIECE + index;
             let (input, saved) =
                 pass.note(Activity::Recover, place, || block.recover(output, &pass.context(place)));
             drop(held);
             self.ready.push(Ready { piece, index, saved: meter.keep(Holder::Blocks, saved), scratch });
             // Nobody recovers anything from the inputs of the first piece, nor from those of a piece above one that was
             // kept.
-            let below = self.rest.last().is_some_and(|recorded| recorded.saved.is_none());
-            self.output = below.then(|| meter.keep(Holder::Streams, input));
+            self.output = self.needs_an_output().then(|| meter.keep(Holder::Streams, input));
         }
         self
     }

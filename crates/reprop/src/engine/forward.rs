@@ -122,9 +122,10 @@ fn record_piece<'n, const D: usize>(
     let scratch = Scratch::of(piece, streams.value().dims(), &context);
     let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
-    let keeps = !matches!(piece, Piece::Block(_) if index < plan.keep_from);
+    let recomputes = matches!(piece, Piece::Transition(_)) && pass.recomputes_transitions();
+    let keeps = !recomputes && !matches!(piece, Piece::Block(_) if index < plan.keep_from);
     // What is kept of the input is what was in flight: the same bytes, counted once.
-    let (held, input) = if keeps && needs_its_output(below.last()) {
+    let (held, input) = if recomputes || keeps && needs_its_output(below.last()) {
         (None, Some(held.keep(streams.clone())))
     } else {
         (Some(held), None)
@@ -135,6 +136,9 @@ fn record_piece<'n, const D: usize>(
             (next, Some(meter.keep(Holder::Blocks, saved)))
         }
         Piece::Block(block) => (block.forward(streams, &context), None),
+        Piece::Transition(transition) if recomputes => {
+            (enter(transition.forward(streams, &context), pass), None)
+        }
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
             (enter(next, pass), Some(meter.keep(Holder::Transitions, saved)))
@@ -146,7 +150,7 @@ fn record_piece<'n, const D: usize>(
 
 /// Whether the piece below must be recovered, so that its output has to be kept by what comes above.
 fn needs_its_output<const D: usize>(below: Option<&Recorded<'_, D>>) -> bool {
-    below.is_some_and(|recorded| recorded.saved.is_none())
+    below.is_some_and(Recorded::needs_its_output)
 }
 
 fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass) -> Streams<D> {

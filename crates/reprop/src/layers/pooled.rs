@@ -10,9 +10,10 @@
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
-use burn::tensor::{Tensor, activation::softmax, module::conv2d, ops::ConvOptions};
+use burn::tensor::{Tensor, module::conv2d, ops::ConvOptions};
 
 use super::heads::Heads;
+use super::norm::EPSILON;
 use super::{Initial, site};
 use crate::{Context, Footprint, Layer};
 
@@ -119,15 +120,34 @@ impl Pool {
         let options = ConvOptions::new([self.stride; 2], around, [1; 2], width);
         let pooled = conv2d(images, self.weight.val(), None, options);
         let tokens = pooled_side(side, self.stride).pow(2);
-        self.norm.forward(pooled.reshape([batch, heads, width, tokens]).swap_dims(2, 3))
+        normed(pooled.reshape([batch, heads, width, tokens]).swap_dims(2, 3), &self.norm)
     }
+}
+
+/// The norm by operations that Burn computes alike on a graph and off it: its own is one fused operation off a graph, with
+/// other roundings, and a recovered block would not be the stored one.
+pub fn normed<const D: usize>(x: Tensor<D>, norm: &LayerNorm) -> Tensor<D> {
+    let centred = x.clone() - x.mean_dim(D - 1);
+    let variance = centred.clone().square().mean_dim(D - 1);
+    let y = centred * variance.add_scalar(EPSILON).sqrt().recip() * norm.gamma.val().unsqueeze();
+    match &norm.beta {
+        Some(beta) => y + beta.val().unsqueeze(),
+        None => y,
+    }
+}
+
+/// The softmax of the last axis, by the same rule as [`normed`].
+fn softmax(scores: Heads) -> Heads {
+    let largest = scores.clone().detach().max_dim(3);
+    let powers = (scores - largest).exp();
+    powers.clone() / powers.sum_dim(3)
 }
 
 impl Layer<3> for PooledAttention {
     fn forward(&self, x: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
         let [batch, tokens, width] = x.dims();
         let head = width / self.heads;
-        let qkv = self.qkv.forward(self.norm.forward(x));
+        let qkv = self.qkv.forward(normed(x, &self.norm));
         let part = |part: usize| -> Heads {
             let part = qkv.clone().narrow(2, part * width, width);
             part.reshape([batch, tokens, self.heads, head]).swap_dims(1, 2)
@@ -139,7 +159,7 @@ impl Layer<3> for PooledAttention {
         let k = self.key_pool.forward(part(1), self.side);
         let v = self.value_pool.forward(part(2), self.side);
         let scores = q.mul_scalar((head as f64).sqrt().recip()).matmul(k.transpose());
-        let values = softmax(scores, 3).matmul(v).swap_dims(1, 2);
+        let values = softmax(scores).matmul(v).swap_dims(1, 2);
         let queries = values.dims()[1];
         let y = self.projection.forward(values.reshape([batch, queries, width]));
         let y = context.dropout(y, self.dropout, site::OUTPUT);

@@ -13,7 +13,7 @@ use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Tensor, activation::gelu, module::max_pool2d, ops::MaxPoolOptions};
 
 use super::Initial;
-use super::pooled::{PooledAttention, PooledAttentionConfig};
+use super::pooled::{PooledAttention, PooledAttentionConfig, normed};
 use crate::{Context, Footprint, Layer, Streams, StreamsLayer};
 
 /// Queries and the residual path are pooled by this.
@@ -99,7 +99,7 @@ impl StreamsLayer<3> for Widen {
         let pooled = max_pool2d(image, options);
         let pooled = pooled.reshape([batch, width, queries]).swap_dims(1, 2);
         let a = pooled + Layer::forward(&self.attention, z, context);
-        let h = gelu(self.expand.forward(self.norm.forward(a.clone())));
+        let h = gelu(self.expand.forward(normed(a.clone(), &self.norm)));
         let y = a + context.drop_path(self.contract.forward(h), self.drop_path, MLP);
         Streams::duplicate(y)
     }
