@@ -95,7 +95,7 @@ impl Model {
     /// This network with other settings.
     pub fn change(self, changes: &Changes) -> Self {
         match self {
-            Self::RevVit(config) => Self::RevVit(change_rev_vit(config, changes)),
+            Self::RevVit(config) => Self::RevVit(change_rev_vit(&config, changes)),
             Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
             Self::RevMvit(config) => Self::RevMvit(change_rev_mvit(config, changes)),
         }
@@ -189,7 +189,7 @@ fn heads(width: usize, head: usize) -> usize {
     (1..=width / head.max(1)).rev().find(|&heads| width.is_multiple_of(heads)).unwrap_or(1)
 }
 
-fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
+fn change_rev_vit(config: &RevVitConfig, changes: &Changes) -> RevVitConfig {
     let width = changes.width.unwrap_or(config.width);
     RevVitConfig {
         image: changes.image.unwrap_or(config.image),
@@ -200,7 +200,7 @@ fn change_rev_vit(config: RevVitConfig, changes: &Changes) -> RevVitConfig {
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
         drop_path: changes.drop_path.unwrap_or(config.drop_path),
-        ..config
+        ..config.clone()
     }
 }
 

@@ -158,7 +158,7 @@ fn published_sizes_need_less_memory_than_published() {
         (saving("RevViT-S", &vit(RevVitConfig::small())), 8.8e6, 6.8),
         (saving("RevViT-B", &vit(RevVitConfig::base())), 17.0e6, 7.0),
         (saving("RevViT-L", &vit(RevVitConfig::large())), 22.6e6, 13.5),
-        (saving("RevSwin-S", &small), 35.0 * 1048576.0, 4.7),
+        (saving("RevSwin-S", &small), 35.0 * 1_048_576.0, 4.7),
     ];
     for ((stored, recovered), published, factor) in savings {
         assert!(recovered <= published, "{recovered} bytes, and {published} are published");
