@@ -1,4 +1,4 @@
-//! RevMViT: values of `oracle/rev_mvit.py`.
+//! `RevMViT`: values of `oracle/rev_mvit.py`.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -37,7 +37,7 @@ fn one_stage_with_smoothed_labels_equals_pytorch() {
     equals_pytorch(TwoStemMvit::new(&config), values, &TOLERANCE, images);
 }
 
-/// A RevMViT whose streams begin with a stem each.
+/// A `RevMViT` whose streams begin with a stem each.
 #[derive(Module, Debug)]
 struct TwoStemMvit {
     stem: TwoStems,
