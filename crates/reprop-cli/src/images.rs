@@ -33,6 +33,7 @@ pub fn with_network<T: Task>(model: &Model, seed: u64, device: &Device, task: T)
         Model::RevVit(config) => task.run(config.init(seed, device)),
         Model::RevResNet(config) => task.run(config.init(seed, device)),
         Model::RevSwin(config) => task.run(config.init(seed, device)),
+        Model::RevMvit(config) => task.run(config.init(seed, device)),
         Model::Vit(config) => task.run(Vit::new(config, seed, device)),
         Model::ResNet(config) => task.run(ResNet::new(config, seed, device)),
     }

@@ -1,4 +1,4 @@
-//! Byte-level pair encoding, as RoBERTa's: tokens are runs of bytes that occur often together.
+//! Byte-level pair encoding, as `RoBERTa`'s: tokens are runs of bytes that occur often together.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tokenizers::{AddedToken, TokenizerBuilder};
 
 use crate::{Error, Result};
 
-/// Tokens that stand for no text, in RoBERTa's order: their numbers come first.
+/// Tokens that stand for no text, in `RoBERTa`'s order: their numbers come first.
 const SPECIAL: [&str; 5] = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
 /// A pair that occurs less often becomes no token.
 const LEAST_OFTEN: u64 = 2;
@@ -76,7 +76,7 @@ impl Bpe {
         Self::new(tokenizer.into())
     }
 
-    /// The vocabulary of a `tokenizer.json`, such as RoBERTa's.
+    /// The vocabulary of a `tokenizer.json`, such as `RoBERTa`'s.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! Of the tokens asked for, eight in ten are replaced by a mask, one by another token, and one stays (Devlin et al.,
 //! *BERT*, 2019); which ones depends on the seed, the epoch and the sequence alone (dynamic masking as in Liu et al.,
-//! *RoBERTa*, 2019, with no generator).
+//! *`RoBERTa`*, 2019, with no generator).
 
 use crate::random::{Key, Use};
 use crate::{Bpe, Error, Result, SpecialTokens};

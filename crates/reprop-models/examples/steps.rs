@@ -50,6 +50,7 @@ fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
     Some(match model {
         Model::RevVit(config) => training(config.init(1, &device), adam, images, strategy),
         Model::RevSwin(config) => training(config.init(1, &device), adam, images, strategy),
+        Model::RevMvit(config) => training(config.init(1, &device), adam, images, strategy),
         Model::RevResNet(config) => {
             let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
             training(config.init(1, &device), sgd, images, strategy)

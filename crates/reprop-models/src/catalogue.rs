@@ -1,6 +1,6 @@
 //! Every network by the name that programs use.
 
-use crate::{RevResNetConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
+use crate::{RevMvitConfig, RevResNetConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
 
 /// The settings of a network of images.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub enum Model {
     RevResNet(RevResNetConfig),
     /// A reversible Swin transformer.
     RevSwin(RevSwinConfig),
+    /// A reversible multiscale vision transformer.
+    RevMvit(RevMvitConfig),
     /// The plain twin of a reversible vision transformer.
     Vit(RevVitConfig),
     /// The plain twin of a reversible residual network.
@@ -70,7 +72,7 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 23] = [
+const CATALOGUE: [(&str, Constructor); 24] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
@@ -84,6 +86,7 @@ const CATALOGUE: [(&str, Constructor); 23] = [
     ("rev-swin-l", || Model::RevSwin(RevSwinConfig::large())),
     ("rev-swin-h", || Model::RevSwin(RevSwinConfig::huge())),
     ("rev-swin-g", || Model::RevSwin(RevSwinConfig::giant())),
+    ("rev-mvit-b", || Model::RevMvit(RevMvitConfig::base())),
     ("rev-resnet-18", || Model::RevResNet(RevResNetConfig::resnet18())),
     ("rev-resnet-34", || Model::RevResNet(RevResNetConfig::resnet34())),
     ("rev-resnet-50", || Model::RevResNet(RevResNetConfig::resnet50())),
@@ -112,6 +115,7 @@ impl Model {
         match self {
             Self::RevVit(config) => Self::RevVit(change_rev_vit(&config, changes)),
             Self::RevSwin(config) => Self::RevSwin(change_rev_swin(config, changes)),
+            Self::RevMvit(config) => Self::RevMvit(change_rev_mvit(config, changes)),
             Self::RevResNet(config) => Self::RevResNet(change_rev_resnet(config, changes)),
             Self::Vit(config) => Self::Vit(change_rev_vit(&config, changes)),
             Self::ResNet(config) => Self::ResNet(change_rev_resnet(config, changes)),
@@ -125,6 +129,7 @@ impl Model {
             | Self::Vit(RevVitConfig { channels, image, classes, .. })
             | Self::ResNet(RevResNetConfig { channels, image, classes, .. })
             | Self::RevSwin(RevSwinConfig { channels, image, classes, .. })
+            | Self::RevMvit(RevMvitConfig { channels, image, classes, .. })
             | Self::RevResNet(RevResNetConfig { channels, image, classes, .. }) => {
                 ImageShape { channels, side: image, classes }
             }
@@ -137,6 +142,7 @@ impl Model {
             Self::RevVit(config) | Self::Vit(config) => config.multiplications(),
             Self::RevSwin(config) => config.multiplications(),
             Self::RevResNet(config) | Self::ResNet(config) => config.multiplications(),
+            Self::RevMvit(config) => config.multiplications(),
         }
     }
 
@@ -150,6 +156,7 @@ impl Model {
             Self::RevVit(config) | Self::Vit(config) => config.check(),
             Self::RevSwin(config) => config.check(),
             Self::RevResNet(config) | Self::ResNet(config) => config.check(),
+            Self::RevMvit(config) => config.check(),
         }
     }
 }
@@ -241,15 +248,11 @@ fn change_rev_resnet(config: RevResNetConfig, changes: &Changes) -> RevResNetCon
 
 fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
     let width = changes.width.unwrap_or(config.width);
-    let mut depths = config.depths;
-    if let (Some(depth), Some(third)) = (changes.depth, depths.get_mut(2)) {
-        *third = depth;
-    }
     RevSwinConfig {
         image: changes.image.unwrap_or(config.image),
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
-        depths,
+        depths: third_stage(config.depths, changes.depth),
         heads: heads(width, config.width / config.heads),
         width,
         dropout: changes.dropout.unwrap_or(config.dropout),
@@ -257,4 +260,26 @@ fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
         label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
         ..config
     }
+}
+
+fn change_rev_mvit(config: RevMvitConfig, changes: &Changes) -> RevMvitConfig {
+    RevMvitConfig {
+        image: changes.image.unwrap_or(config.image),
+        channels: changes.channels.unwrap_or(config.channels),
+        classes: changes.classes.unwrap_or(config.classes),
+        depths: third_stage(config.depths, changes.depth),
+        width: changes.width.unwrap_or(config.width),
+        dropout: changes.dropout.unwrap_or(config.dropout),
+        drop_path: changes.drop_path.unwrap_or(config.drop_path),
+        label_smoothing: changes.label_smoothing.unwrap_or(config.label_smoothing),
+        ..config
+    }
+}
+
+/// Depths of stages with another one for the third.
+fn third_stage(mut depths: Vec<usize>, depth: Option<usize>) -> Vec<usize> {
+    if let (Some(depth), Some(third)) = (depth, depths.get_mut(2)) {
+        *third = depth;
+    }
+    depths
 }

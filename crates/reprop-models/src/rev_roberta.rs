@@ -1,8 +1,8 @@
-//! `RevRoBERTa`: a reversible masked language model (Liu et al., *RoBERTa*, 2019, in its pre-norm form, with the blocks of
+//! `RevRoBERTa`: a reversible masked language model (Liu et al., *`RoBERTa`*, 2019, in its pre-norm form, with the blocks of
 //! Mangalam et al., *Reversible Vision Transformers*, 2022).
 //!
 //! Tokens and learned places become two equal streams; each block is a coupling of attention, which does not look at
-//! padding, and perceptron; at the end the mean of both streams is normalised and goes through RoBERTa's head, which
+//! padding, and perceptron; at the end the mean of both streams is normalised and goes through `RoBERTa`'s head, which
 //! scores tokens with the table they came from.
 
 use burn::config::Config;
@@ -50,7 +50,7 @@ pub struct RevRobertaConfig {
     pub deviation: f64,
 }
 
-/// Tokens of RoBERTa's published vocabulary.
+/// Tokens of `RoBERTa`'s published vocabulary.
 const VOCABULARY: usize = 50_265;
 
 impl RevRobertaConfig {

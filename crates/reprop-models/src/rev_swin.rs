@@ -99,7 +99,7 @@ impl RevSwinConfig {
 
     /// Tokens along the image's side, width and heads of stage `stage`.
     fn stage(&self, stage: usize) -> (usize, usize, usize) {
-        (self.image / self.patch >> stage, self.width << stage, self.heads << stage)
+        ((self.image / self.patch) >> stage, self.width << stage, self.heads << stage)
     }
 
     /// The side of a window in a stage of `side` tokens along the image's: the largest up to [`Self::window`] that divides

@@ -79,6 +79,12 @@ pub trait StemLayer<const D: usize>: Module + Sync {
 pub trait StreamsLayer<const D: usize>: Module + Sync {
     /// The next stage's inputs.
     fn forward(&self, x: Streams<D>, context: &Context<'_>) -> Streams<D>;
+
+    /// The shape of the outputs, and the bytes that its graph will hold, if you know them: Burn does not tell.
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
+        let _ = (dims, context);
+        None
+    }
 }
 
 /// A plain Burn module that ends a network. Wrap it in [`AutodiffHead`].
@@ -189,12 +195,17 @@ impl<const D: usize, M: StreamsLayer<D> + 'static> Transition<D> for AutodiffTra
     }
 
     fn forward_saving(&self, x: Streams<D>, context: &Context<'_>) -> (Streams<D>, AnySaved) {
+        let told = StreamsLayer::footprint(&self.module, x.dims(), context);
         let module = leaves(&self.module, Precision::F32);
         let input = Streams::new(leaf(x.x1), leaf(x.x2));
         let output = module.forward(input.clone(), context);
         let value = Streams::new(output.x1.clone().inner(), output.x2.clone().inner());
-        let bytes = input.bytes() + output.bytes();
+        let bytes = told.map_or_else(|| input.bytes() + output.bytes(), |(_, told)| told.saved);
         (value, AnySaved::new(Graph { module, input, output, bytes }))
+    }
+
+    fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
+        StreamsLayer::footprint(&self.module, dims, context)
     }
 
     fn vjp(&self, saved: AnySaved, dy: Streams<D>, _: &Context<'_>, gradients: &mut Gradients) -> Streams<D> {

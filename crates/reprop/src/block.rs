@@ -17,10 +17,12 @@ pub struct BlockFootprint {
     pub grads: u64,
 }
 
-/// A transition is never recovered.
-impl From<Footprint> for BlockFootprint {
-    fn from(Footprint { saved, forward, vjp }: Footprint) -> Self {
-        Self { saved, forward, recover: 0, grads: vjp }
+impl BlockFootprint {
+    /// Of a transition whose outputs have this shape. Where it is recomputed, they are made once more.
+    pub(crate) fn of_transition<const D: usize>(dims: [usize; D], told: Footprint) -> Self {
+        let Footprint { saved, forward, vjp } = told;
+        let outputs = 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
+        Self { saved, forward, recover: forward + outputs, grads: vjp }
     }
 }
 

@@ -25,6 +25,7 @@ pub struct Pass {
     kernels: Kernels,
     workspace: Workspace,
     loss_weight: f64,
+    recompute_transitions: bool,
     side: Side,
     meter: Meter,
     trace: Option<Trace>,
@@ -43,6 +44,7 @@ impl Pass {
             kernels: Kernels::default(),
             workspace: Workspace::shared(),
             loss_weight: 1.0,
+            recompute_transitions: false,
             side: Side::new(),
             meter: Meter::new(),
             trace: None,
@@ -89,6 +91,12 @@ impl Pass {
         Self { loss_weight, ..self }
     }
 
+    /// Keeps of each transition its input alone, which a block below it needs in any case, and computes what it saves
+    /// again in the backward pass: less memory, for one more forward of each transition. Gradients have the same bits.
+    pub fn recompute_transitions(self) -> Self {
+        Self { recompute_transitions: true, ..self }
+    }
+
     /// Side inputs, passed to every block.
     pub fn side(self, side: Side) -> Self {
         Self { side, ..self }
@@ -119,6 +127,10 @@ impl Pass {
 
     pub(crate) fn step_number(&self) -> u64 {
         self.step
+    }
+
+    pub(crate) fn recomputes_transitions(&self) -> bool {
+        self.recompute_transitions
     }
 
     pub(crate) fn weight_of_loss(&self) -> f64 {

@@ -5,6 +5,7 @@
 //! can cancel.
 
 mod common;
+mod rev_mvit;
 mod rev_roberta;
 mod rev_swin;
 mod rev_vit;

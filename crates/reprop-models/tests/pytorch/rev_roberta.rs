@@ -1,4 +1,4 @@
-//! RevRoBERTa: values of `oracle/rev_roberta.py`. Its streams begin equal, as there is one table of tokens; from the first
+//! `RevRoBERTa`: values of `oracle/rev_roberta.py`. Its streams begin equal, as there is one table of tokens; from the first
 //! block on they are not.
 
 use burn::tensor::{Device, Int, Tensor};

@@ -162,7 +162,7 @@ fn record_piece<const D: usize>(
     let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
     let recovers = matches!(piece, Piece::Block(_)) && index < plan.keep_from;
-    let reruns = plan.rerun && !matches!(piece, Piece::Block(_));
+    let reruns = (plan.rerun || pass.recomputes_transitions()) && !matches!(piece, Piece::Block(_));
     // What is kept of the input is what was in flight: the same bytes, counted once.
     let (held, input) = if reruns || (!recovers && needs_its_output(below.last())) {
         (None, Some(held.keep(streams.clone())))

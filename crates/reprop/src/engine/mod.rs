@@ -40,7 +40,9 @@ impl Scratch {
     fn of<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> Self {
         let told = match piece {
             Piece::Block(block) => block.footprint(dims, context),
-            Piece::Transition(transition) => transition.footprint(dims, context).map(|(_, told)| told.into()),
+            Piece::Transition(transition) => transition
+                .footprint(dims, context)
+                .map(|(dims, told)| BlockFootprint::of_transition(dims, told)),
         };
         let BlockFootprint { forward, recover, grads, .. } = told.unwrap_or_default();
         Self { forward, recover, grads }

@@ -68,6 +68,7 @@ struct Sizes {
     stem: Footprint,
     pieces: Vec<PieceSizes>,
     head: Footprint,
+    recompute_transitions: bool,
 }
 
 struct PieceSizes {
@@ -90,13 +91,14 @@ impl Sizes {
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context)?;
                     dims = next;
-                    (false, size.into())
+                    (false, BlockFootprint::of_transition(next, size))
                 }
             };
             pieces.push(PieceSizes { is_block, streams: streams(dims), size });
         }
         let head = network.head().footprint(dims, &pass.context(FIRST_PIECE + pieces.len()))?;
-        Some(Self { streams: first, stem, pieces, head })
+        let recompute_transitions = pass.recomputes_transitions();
+        Some(Self { streams: first, stem, pieces, head, recompute_transitions })
     }
 
     /// Both streams as they enter the piece at `index`.
@@ -106,7 +108,9 @@ impl Sizes {
 
     /// What `plan` will need.
     fn predict(&self, plan: Plan) -> Prediction {
-        let kept = |index: usize| !self.pieces[index].is_block || index >= plan.keep_from;
+        let kept = |index: usize| {
+            if self.pieces[index].is_block { index >= plan.keep_from } else { !self.recompute_transitions }
+        };
         let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
         let blocks_kept = (0..self.pieces.len()).filter(|&i| self.pieces[i].is_block && kept(i)).count();
         let meter = Meter::new();
@@ -137,14 +141,15 @@ impl Walk<'_> {
         let mut rest: Vec<Counted> = Vec::new();
         for (index, piece) in sizes.pieces.iter().enumerate() {
             let _scratch = meter.hold(Holder::Scratch, piece.size.forward);
-            let keeps_input = kept(index) && rest.last().is_some_and(|(saved, _)| saved.is_none());
+            let recomputes = !piece.is_block && !kept(index);
+            let keeps_input = recomputes || kept(index) && self.needs_an_output(&rest);
             let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
             let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.size.saved));
             drop(held);
             streams = meter.hold(Holder::Streams, piece.streams);
             rest.push((saved, input));
         }
-        let keeps_top = rest.last().is_some_and(|(saved, _)| saved.is_none());
+        let keeps_top = self.needs_an_output(&rest);
         let mut output = keeps_top.then_some(streams);
         let head = meter.hold(Holder::Ends, sizes.head.saved);
 
@@ -164,6 +169,12 @@ impl Walk<'_> {
             ready = if overlap { below } else { self.recover(&mut rest, &mut output) };
         }
         drop(stem);
+    }
+
+    /// As `Front::needs_an_output`.
+    fn needs_an_output(&self, rest: &[Counted]) -> bool {
+        let is_block = |index: usize| self.sizes.pieces[index].is_block;
+        rest.last().is_some_and(|(saved, _)| saved.is_none() && is_block(rest.len() - 1))
     }
 
     /// As `Front::reach`.
@@ -193,10 +204,14 @@ impl Walk<'_> {
                 continue;
             }
             let piece = &self.sizes.pieces[index];
+            if !piece.is_block {
+                ready.push((index, self.meter.hold(Holder::Transitions, piece.size.saved)));
+                *output = input.filter(|_| self.needs_an_output(rest));
+                continue;
+            }
             *output = None;
             ready.push((index, self.meter.hold(Holder::Blocks, piece.size.saved)));
-            let below = rest.last().is_some_and(|(saved, _)| saved.is_none());
-            *output = below.then(|| self.meter.hold(Holder::Streams, piece.streams));
+            *output = self.needs_an_output(rest).then(|| self.meter.hold(Holder::Streams, piece.streams));
         }
         ready
     }

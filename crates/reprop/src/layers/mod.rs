@@ -14,7 +14,9 @@ mod mlp;
 mod norm;
 mod patches;
 mod pool_classifier;
+mod pooled;
 mod ways;
+mod widen;
 mod window;
 
 pub use attention::{Attention, AttentionConfig};
@@ -29,6 +31,8 @@ pub use merge::{Merge, MergeConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
 pub use pool_classifier::{PoolClassifier, PoolClassifierConfig};
+pub use pooled::{PooledAttention, PooledAttentionConfig};
+pub use widen::{Widen, WidenConfig};
 pub use window::{WindowAttention, WindowAttentionConfig};
 
 /// Sites of the masks inside a sub-block.

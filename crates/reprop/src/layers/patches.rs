@@ -4,6 +4,8 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
+use burn::tensor::module::unfold4d;
+use burn::tensor::ops::UnfoldOptions;
 
 use crate::{Context, Error, Footprint, Gradients, Precision, Result, Stem, Streams};
 
@@ -28,6 +30,9 @@ pub struct PatchesConfig {
     /// Whether tokens are normalised at the end.
     #[config(default = false)]
     pub norm: bool,
+    /// Side of the square of pixels that a token sees, where it is more than its patch: odd, and centred.
+    #[config(default = "None")]
+    pub kernel: Option<usize>,
 }
 
 impl PatchesConfig {
@@ -42,17 +47,23 @@ impl PatchesConfig {
     ///
     /// Panics if the patch does not divide the image.
     pub fn init(&self, initial: &mut Initial) -> Patches {
-        let Self { image, patch, channels, width, positions, norm } = *self;
+        let Self { image, patch, channels, width, positions, norm, kernel } = *self;
+        let kernel = kernel.unwrap_or(patch);
         assert!(
             patch > 0 && image > 0 && image.is_multiple_of(patch),
             "patches of {patch} pixels do not divide an image of {image}"
         );
+        assert!(
+            kernel == patch || kernel > patch && kernel % 2 == 1,
+            "a square of {kernel} pixels is not centred on a patch of {patch}"
+        );
         Patches {
-            projection: initial.linear(channels * patch * patch, width),
+            projection: initial.linear(channels * kernel * kernel, width),
             positions: positions.then(|| initial.truncated_normal([self.tokens(), width])),
             norm: norm.then(|| initial.norm(width)),
             image,
             patch,
+            kernel,
             channels,
             width,
         }
@@ -62,8 +73,9 @@ impl PatchesConfig {
 /// Cuts an image into patches and maps each to a token; adds a learned position and normalises, where asked for. Both
 /// streams begin as the same tokens.
 ///
-/// The projection is a convolution whose kernel and stride are the patch; its weight is kept as a matrix
-/// `[channels * patch * patch, width]`, rows ordered by channel, then row, then column of the patch.
+/// The projection is a convolution whose stride is the patch, and whose kernel is the patch too or more, with zeros around
+/// the image; its weight is kept as a matrix `[channels * kernel * kernel, width]`, rows ordered by channel, then row, then
+/// column.
 ///
 /// # Shapes
 ///
@@ -78,6 +90,7 @@ pub struct Patches {
     pub norm: Option<LayerNorm>,
     image: usize,
     patch: usize,
+    kernel: usize,
     channels: usize,
     width: usize,
 }
@@ -87,9 +100,16 @@ impl Patches {
         self.image / self.patch
     }
 
-    /// `[batch, channels, image, image] -> [batch * tokens, channels * patch * patch]`
+    /// `[batch, channels, image, image] -> [batch * tokens, channels * kernel * kernel]`
     fn cut(&self, images: Tensor<4>) -> Tensor<2> {
         let (batch, grid) = (images.dims()[0], self.grid());
+        if self.kernel > self.patch {
+            let around = self.kernel / 2;
+            let options = UnfoldOptions::new([self.patch; 2], [around; 2], [1; 2]);
+            return unfold4d(images, [self.kernel; 2], options)
+                .swap_dims(1, 2)
+                .reshape([batch * grid * grid, self.channels * self.kernel * self.kernel]);
+        }
         let cut: Tensor<6> = images.reshape([batch, self.channels, grid, self.patch, grid, self.patch]);
         cut.permute([0, 2, 4, 1, 3, 5])
             .reshape([batch * grid * grid, self.channels * self.patch * self.patch])
@@ -155,7 +175,7 @@ impl Stem<3> for Patches {
 
     fn footprint(&self, batch: usize, _: &Context<'_>) -> Option<([usize; 3], Footprint)> {
         let tokens = self.grid().pow(2);
-        let pixels = (batch * self.channels * self.image * self.image * size_of::<f32>()) as u64;
+        let pixels = (batch * tokens * self.channels * self.kernel.pow(2) * size_of::<f32>()) as u64;
         let stream = (batch * tokens * self.width * size_of::<f32>()) as u64;
         let scale = (batch * tokens * size_of::<f32>()) as u64;
         let normalised = if self.norm.is_some() { stream + scale } else { 0 };

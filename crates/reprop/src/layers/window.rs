@@ -122,7 +122,7 @@ impl WindowAttention {
         }
     }
 
-    fn split(&self, qkv: Tensor<2>, samples: usize) -> [Tensor<4>; 3] {
+    fn split(&self, qkv: &Tensor<2>, samples: usize) -> [Tensor<4>; 3] {
         [0, 1, 2].map(|part| split(qkv.clone().narrow(1, part * self.width, self.width), samples, self.heads))
     }
 
@@ -151,7 +151,7 @@ impl BurnWay<3> for WindowAttention {
         let input = precision.cast(affine(normalised.clone(), &self.norm)).reshape([samples * tokens, width]);
         let qkv = linear(input, &self.qkv, precision);
         let (probabilities, values) =
-            attend(self.split(qkv.clone(), samples), |scores| self.biased(scores), precision);
+            attend(self.split(&qkv, samples), |scores| self.biased(scores), precision);
         let values = join(values);
         let y = linear(values.clone(), &self.projection, precision);
         let y = self.windows().scatter(Precision::F32.cast(y).reshape([samples, tokens, width]));
@@ -171,7 +171,7 @@ impl BurnWay<3> for WindowAttention {
         let dvalues = linear_vjp(|| values.clone(), dy, &self.projection, precision, gradients);
         let heads = |rows| split(rows, samples, self.heads);
         let (parts, dscores) =
-            attend_vjp(self.split(qkv, samples), probabilities, heads(values), heads(dvalues));
+            attend_vjp(self.split(&qkv, samples), probabilities, heads(values), heads(dvalues));
         gradients.add(&self.bias, || self.bias_gradient(Precision::F32.cast(dscores)));
         let dqkv = Tensor::cat(parts.map(join).to_vec(), 1);
 
