@@ -141,6 +141,10 @@ fn norm(gradient: &[f64]) -> f64 {
 }
 
 /// Three plans, one gradient; and the Taylor test.
+///
+/// # Errors
+///
+/// A store that fails.
 pub fn check() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let store = DiskConfig::new(folder.path().join("snapshots")).create()?;

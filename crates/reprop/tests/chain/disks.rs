@@ -196,11 +196,7 @@ fn a_run_cut_short_at_any_write_goes_on_from_its_last_point_with_the_same_bits()
             assert!(done.report.resumed_at.is_some(), "{:?}", done.report);
             // A run that goes on inside the reverse pass does not reverse the upper steps again.
             let reversed = network.evaluations - done.report.advances;
-            if reversed < steps as u64 {
-                inside += 1
-            } else {
-                forward += 1
-            }
+            *(if reversed < steps as u64 { &mut inside } else { &mut forward }) += 1;
             store.finish().unwrap();
         }
     }

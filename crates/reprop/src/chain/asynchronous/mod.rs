@@ -151,14 +151,12 @@ impl Async {
                 && near(costs.tier(1).write, before.tier(1).write)
                 && near(costs.tier(1).read, before.tier(1).read)
         });
-        match same {
-            Some((_, length)) => *length,
-            None => {
-                let length = best_interval(self.slots, costs);
-                self.planned = Some((costs.clone(), length));
-                length
-            }
+        if let Some((_, length)) = same {
+            return *length;
         }
+        let length = best_interval(self.slots, costs);
+        self.planned = Some((costs.clone(), length));
+        length
     }
 
     /// What the running schedule says; between two of them, nothing.
