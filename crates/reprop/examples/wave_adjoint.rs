@@ -1,4 +1,4 @@
-//! Expect: rates of about 2.00, and the same gradient norm, 1.1e-2, from three plans.
+//! Expect: the gradient norm 3.359 from three plans, and rates of 2.02 to 2.00.
 //!
 //! The adjoint of a 2-D wave equation, as seismologists use it: how does the misfit of a recorded wave change with the
 //! ground's velocity at each point? Checked by a Taylor test: what is left of `J(m + e v)` after the gradient's part falls with
