@@ -206,7 +206,10 @@ impl ChainTraining {
                         // What another pass left is of no use to this one.
                         let own = point.take().filter(|point| point_identity(point) == Some(&identity));
                         let how = how.durable(every, identity);
-                        own.map_or(how, |point| how.resume(point))
+                        match own {
+                            Some(point) => how.resume(point),
+                            None => how,
+                        }
                     }
                 }
             }
