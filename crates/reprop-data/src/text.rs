@@ -45,7 +45,9 @@ impl Text {
             return Err(Error::ShortText { bytes: bytes.len() });
         }
         let mut place = [None; 256];
-        bytes.iter().for_each(|&byte| place[usize::from(byte)] = Some(0));
+        for &byte in bytes {
+            place[usize::from(byte)] = Some(0);
+        }
         let symbols: Vec<u8> = (0..=255).filter(|&byte| place[usize::from(byte)].is_some()).collect();
         for (token, &byte) in symbols.iter().enumerate() {
             place[usize::from(byte)] = Some(token as u32);

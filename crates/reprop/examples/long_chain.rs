@@ -12,7 +12,9 @@ use reprop_store::{DiskConfig, Store};
 fn run(width: usize, how: Checkpointed<'_>) -> Result<(f32, ChainReport), reprop::chain::Error> {
     let advance = |step: usize, mut x: Vec<f32>| {
         let shift = (step % 97) as f32 * 0.01;
-        x.iter_mut().for_each(|x| *x = 1.7 * *x * (1.0 - *x * *x) + shift * 0.01);
+        for x in &mut x {
+            *x = 1.7 * *x * (1.0 - *x * *x) + shift * 0.01;
+        }
         x
     };
     let reverse = |_: usize, x: Vec<f32>, mut adjoint: Vec<f32>, (): &mut ()| {

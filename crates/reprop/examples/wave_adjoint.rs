@@ -1,4 +1,4 @@
-//! Expect: rates of about 2.00, and the same gradient norm, 1.1e-2, from three plans.
+//! Expect: the gradient norm 3.359 from three plans, and rates of 2.02 to 2.00.
 //!
 //! The adjoint of a 2-D wave equation, as seismologists use it: how does the misfit of a recorded wave change with the
 //! ground's velocity at each point? Checked by a Taylor test: what is left of `J(m + e v)` after the gradient's part falls with
@@ -141,6 +141,10 @@ fn norm(gradient: &[f64]) -> f64 {
 }
 
 /// Three plans, one gradient; and the Taylor test.
+///
+/// # Errors
+///
+/// A store that fails.
 pub fn check() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let store = DiskConfig::new(folder.path().join("snapshots")).create()?;

@@ -264,7 +264,9 @@ impl Recurrence for FusedSteps<'_> {
         sum.1 += hits;
         let sums = &mut sum.2[..];
 
-        dlogits.iter_mut().for_each(|d| *d *= weight);
+        for d in dlogits.iter_mut() {
+            *d *= weight;
+        }
         let mut above = ws.take(vector);
         linear::forward(ws, &self.head.backward, None, &dlogits, &mut above, batch);
         let Places { head_weight, head_bias, .. } = &self.places;

@@ -20,10 +20,6 @@ impl Clocks {
         Self { trace, ..Self::default() }
     }
 
-    pub fn now(&self) -> Instant {
-        Instant::now()
-    }
-
     pub fn forward(&mut self, from: usize, to: usize, start: Instant) {
         self.forward.observe(to - from, start.elapsed().as_secs_f64());
         self.note(Activity::Forward, from, start);

@@ -87,7 +87,7 @@ impl<'s> Disk<'s> {
         action: &Action,
         step: usize,
         index: usize,
-        payload: Payload,
+        payload: &Payload,
     ) -> Result<Option<Ticket>> {
         let store = self.of(action)?;
         if self.slots.len() <= index {

@@ -1,5 +1,7 @@
 //! Does what actions say.
 
+use std::time::Instant;
+
 use reprop_schedule::{Action, Slot};
 
 use super::clock::Clocks;
@@ -123,7 +125,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
                 next: self.front.and_then(|front| front.checked_sub(1)),
             });
         }
-        let start = self.clocks.now();
+        let start = Instant::now();
         for step in from..to {
             state = self.recurrence.advance(step, state);
         }
@@ -135,7 +137,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
 
     fn record(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
         let state = self.take_work(action, step)?;
-        let start = self.clocks.now();
+        let start = Instant::now();
         let (next, tape) = self.recurrence.record(step, state);
         self.clocks.record(step, start);
         let bytes = self.recurrence.tape_bytes(&tape);
@@ -147,16 +149,15 @@ impl<'m, R: Recurrence> Machine<'m, R> {
     fn reverse(&mut self, action: &Action, step: usize) -> Result<()> {
         let state = self.take_work(action, step)?;
         self.expect_front(action, step)?;
-        let start = self.clocks.now();
-        let adjoint = match self.adjoint.take() {
-            Some(adjoint) => self.recurrence.reverse_from(step, state, adjoint, &mut self.sum),
-            None => {
-                let (last, tape) = self.recurrence.record(step, state);
-                let seed = self.recurrence.seed(&last, &mut self.sum);
-                self.last = Some(last);
-                self.report.steps = step + 1;
-                self.recurrence.reverse(step, tape, seed, &mut self.sum)
-            }
+        let start = Instant::now();
+        let adjoint = if let Some(adjoint) = self.adjoint.take() {
+            self.recurrence.reverse_from(step, state, adjoint, &mut self.sum)
+        } else {
+            let (last, tape) = self.recurrence.record(step, state);
+            let seed = self.recurrence.seed(&last, &mut self.sum);
+            self.last = Some(last);
+            self.report.steps = step + 1;
+            self.recurrence.reverse(step, tape, seed, &mut self.sum)
         };
         self.clocks.reverse(step, start);
         (self.adjoint, self.front) = (Some(adjoint), Some(step));
@@ -172,7 +173,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         ) else {
             return Err(Error::Slot { action: *action, slot, found: "does not hold it" });
         };
-        let start = self.clocks.now();
+        let start = Instant::now();
         self.adjoint = Some(self.recurrence.reverse(step, tape, adjoint, &mut self.sum));
         self.clocks.reverse_recorded(step, start);
         (self.work, self.front) = (None, Some(step));

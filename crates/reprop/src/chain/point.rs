@@ -64,8 +64,7 @@ impl Points {
     }
 
     /// The pass is over: what belongs to points is not needed any more.
-    pub fn clear<R: Recurrence>(&self, machine: &mut Machine<'_, R>) -> Result<()> {
-        let Some(store) = machine.disk.store() else { return Ok(()) };
+    pub fn clear(store: &dyn Store) -> Result<()> {
         for key in [ADJOINT, SUM, LAST].into_iter().filter(|&key| store.contains(key)) {
             store.remove(key)?;
         }
@@ -134,7 +133,7 @@ pub fn point_identity(meta: &[u8]) -> Option<&[u8]> {
     Meta::read(meta).map(|meta| meta.identity)
 }
 
-/// Whether any snapshot of a chain is in the store.
+/// Removes everything from a store.
 pub(super) fn clear_states(store: &dyn Store) -> Result<()> {
     for key in store.keys() {
         store.remove(key)?;

@@ -169,7 +169,7 @@ impl<R: Recurrence + ?Sized> Recurrence for &mut R {
 ///     |_: &f64, (): &mut ()| 1.0,
 /// );
 /// let done = Chain::new(steps).run(1.0, (), Checkpointed::schedule(Revolve::new(50, 5)?))?;
-/// assert!((done.adjoint - 3.92).abs() < 0.01);
+/// assert!((done.adjoint - 3.8575).abs() < 1e-4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Steps<S, A, T, Forward, Backward, End> {

@@ -214,8 +214,8 @@ impl<R: Recurrence> Chain<R> {
                 }
             }
         }
-        if let Some(points) = &points {
-            points.clear(&mut machine)?;
+        if let (Some(_), Some(store)) = (&points, store) {
+            Points::clear(store)?;
         }
         machine.settle()?;
         let measured = machine.clocks.measured().or(machine.disk.measured());

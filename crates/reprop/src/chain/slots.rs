@@ -37,7 +37,7 @@ impl<R: Recurrence> Content<R> {
 
 /// Slots by number, made as they are used.
 pub(super) struct Slots<R: Recurrence> {
-    slots: Vec<Content<R>>,
+    contents: Vec<Content<R>>,
     in_use: usize,
     bytes: u64,
     /// The most in use at once.
@@ -48,23 +48,23 @@ pub(super) struct Slots<R: Recurrence> {
 
 impl<R: Recurrence> Default for Slots<R> {
     fn default() -> Self {
-        Self { slots: vec![], in_use: 0, bytes: 0, peak: 0, peak_bytes: 0 }
+        Self { contents: vec![], in_use: 0, bytes: 0, peak: 0, peak_bytes: 0 }
     }
 }
 
 impl<R: Recurrence> Slots<R> {
     pub fn get(&self, index: usize) -> Option<&Content<R>> {
-        self.slots.get(index)
+        self.contents.get(index)
     }
 
     /// Puts `content` into a slot, and gives what was there.
     pub fn replace(&mut self, index: usize, content: Content<R>) -> Content<R> {
-        while self.slots.len() <= index {
-            self.slots.push(Content::Nothing);
+        while self.contents.len() <= index {
+            self.contents.push(Content::Nothing);
         }
         self.in_use += usize::from(content.is_something());
         self.bytes += content.bytes();
-        let before = std::mem::replace(&mut self.slots[index], content);
+        let before = std::mem::replace(&mut self.contents[index], content);
         self.in_use -= usize::from(before.is_something());
         self.bytes -= before.bytes();
         self.peak = self.peak.max(self.in_use);

@@ -15,7 +15,9 @@ impl<const D: usize> State for Tensor<D> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        self.dims().iter().for_each(|&length| write_length(length, out));
+        for length in self.dims() {
+            write_length(length, out);
+        }
         out.extend_from_slice(self.clone().inner().into_data().as_bytes());
     }
 
@@ -43,7 +45,9 @@ impl<const D: usize> State for Vec<Tensor<D>> {
 
     fn write(&self, out: &mut Vec<u8>) {
         write_length(self.len(), out);
-        self.iter().for_each(|tensor| tensor.write(out));
+        for tensor in self {
+            tensor.write(out);
+        }
     }
 
     fn read(&self, bytes: &mut &[u8]) -> Result<Self, Unreadable> {

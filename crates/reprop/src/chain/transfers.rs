@@ -1,5 +1,7 @@
 //! Actions that move states: to slots, to the store, and back.
 
+use std::time::Instant;
+
 use reprop_schedule::{Action, Slot};
 use reprop_store::Payload;
 
@@ -20,7 +22,7 @@ impl<R: Recurrence> Machine<'_, R> {
             return self.fill(action, slot, content);
         }
         let payload = disk::payload(state);
-        self.put(action, step, slot, payload, None)
+        self.put(action, step, slot, &payload, None)
     }
 
     /// Hands a snapshot to the store. One that finds no room at once stays where it came from.
@@ -29,14 +31,14 @@ impl<R: Recurrence> Machine<'_, R> {
         action: &Action,
         step: usize,
         slot: Slot,
-        payload: Payload,
+        payload: &Payload,
         memory: Option<(usize, bool)>,
     ) -> Result<()> {
         if self.disk.held(slot.index).is_some() {
             return Err(Error::Slot { action: *action, slot, found: "is in use" });
         }
         self.report.disk_writes += 1;
-        let begun = self.clocks.now();
+        let begun = Instant::now();
         match self.disk.put(action, step, slot.index, payload)? {
             Some(ticket) => self.disk.outgoing.push(Outgoing { step, memory, ticket, begun }),
             None if memory.is_some() && self.survives_full => self.report.without_room += 1,
@@ -89,7 +91,7 @@ impl<R: Recurrence> Machine<'_, R> {
     /// The snapshot in a disk slot, as a state.
     fn fetch(&mut self, action: &Action, step: usize, index: usize, keep: bool) -> Result<R::State> {
         self.report.disk_reads += 1;
-        let begun = self.clocks.now();
+        let begun = Instant::now();
         let payload = self.disk.take(action, step, index, keep)?;
         self.clocks.transfer(step, begun);
         disk::state(&self.kind, &payload, step)
@@ -119,7 +121,7 @@ impl<R: Recurrence> Machine<'_, R> {
         };
         // Shared with the store, so that a snapshot on its way is in memory once.
         self.memory.replace(from.index, Content::Bytes(step, payload.clone()));
-        self.put(action, step, to, payload, Some((from.index, keep)))
+        self.put(action, step, to, &payload, Some((from.index, keep)))
     }
 
     pub(super) fn read_ahead(
@@ -181,7 +183,9 @@ impl<R: Recurrence> Machine<'_, R> {
         let leaving = |outgoing: &&Outgoing| outgoing.memory.is_some_and(|(memory, _)| memory == slot.index);
         let steps: Vec<usize> =
             self.disk.outgoing.iter().filter(leaving).map(|outgoing| outgoing.step).collect();
-        steps.into_iter().for_each(|step| self.disk.wait(step));
+        for step in steps {
+            self.disk.wait(step);
+        }
         self.settle()
     }
 

@@ -56,7 +56,6 @@ fn the_plan_keeps_every_law_for_known_and_unknown_lengths() {
 #[test]
 fn a_slow_tier_changes_the_plan_and_a_quick_one_changes_it_back() {
     let clock = |at: usize| match at {
-        0..1000 => times(1.0, 5.0),
         1000..3000 => times(1.0, 50.0),
         _ => times(1.0, 5.0),
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reprop::chain::{Async, Checkpointed, Error, Measured};
-use reprop_store::{DiskConfig, FileLayer, LayerFile, Store, SystemFiles};
+use reprop_store::{DiskConfig, Durability, FileLayer, LayerFile, Store, SystemFiles};
 
 use crate::common::{Network, Timed, bits, run, stored, times};
 
@@ -18,6 +18,8 @@ struct Faults {
     delay: Duration,
     /// Writes that still find room; negative without end.
     room: AtomicI64,
+    /// Writes until the disk dies; negative without end.
+    life: AtomicI64,
     /// The read, counted from 1, in which a bit is flipped; 0 for none.
     flipped: usize,
     reads: AtomicUsize,
@@ -41,6 +43,10 @@ impl FileLayer for Layer {
 impl LayerFile for File {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         std::thread::sleep(self.faults.delay);
+        if self.faults.life.load(Ordering::Relaxed) == 0 {
+            return Err(io::Error::other("the disk is dead"));
+        }
+        self.faults.life.fetch_sub(1, Ordering::Relaxed);
         if self.faults.room.load(Ordering::Relaxed) == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -85,12 +91,13 @@ impl LayerFile for File {
     }
 }
 
-fn config(folder: &Path, faults: Faults) -> DiskConfig {
-    DiskConfig::new(folder.join("snapshots")).layer(Arc::new(Layer(Arc::new(faults))))
+/// No faults.
+fn sound() -> Faults {
+    Faults { room: AtomicI64::new(-1), life: AtomicI64::new(-1), ..Faults::default() }
 }
 
-fn endless() -> AtomicI64 {
-    AtomicI64::new(-1)
+fn config(folder: &Path, faults: Faults) -> DiskConfig {
+    DiskConfig::new(folder.join("snapshots")).layer(Arc::new(Layer(Arc::new(faults))))
 }
 
 /// Interval by interval as if writes took no longer than three steps, on a disk whose writes take five milliseconds: the
@@ -99,7 +106,7 @@ fn endless() -> AtomicI64 {
 fn a_slow_disk_makes_stalls_that_are_told_and_another_plan() {
     const DELAY: f64 = 5e-3;
     let folder = tempfile::tempdir().unwrap();
-    let faults = Faults { delay: Duration::from_secs_f64(DELAY), room: endless(), ..Faults::default() };
+    let faults = Faults { delay: Duration::from_secs_f64(DELAY), ..sound() };
     let store = config(folder.path(), faults).create().unwrap();
     let steps = 100;
     let plan = Timed { plan: Async::new(2).steps(steps), measured: times(1.0, 3.0) };
@@ -129,7 +136,7 @@ fn a_disk_that_fills_up_in_the_middle_costs_time_and_no_bit() {
         for slots in [1, 3] {
             for plan in [Async::new(slots).steps(steps), Async::new(slots)] {
                 let folder = tempfile::tempdir().unwrap();
-                let faults = Faults { room: AtomicI64::new(room), ..Faults::default() };
+                let faults = Faults { room: AtomicI64::new(room), ..sound() };
                 let store = config(folder.path(), faults).create().unwrap();
                 let plan = Timed { plan, measured: times(1.0, 4.0) };
                 let done = run(&mut Network::new(steps), Checkpointed::planner(plan).store(&store)).unwrap();
@@ -146,9 +153,52 @@ fn a_flipped_bit_is_an_error_and_never_a_gradient() {
     let steps = 60;
     let folder = tempfile::tempdir().unwrap();
     // Opening may read, too: the flip comes late enough to meet a snapshot.
-    let faults = Faults { room: endless(), flipped: 6, ..Faults::default() };
+    let faults = Faults { flipped: 6, ..sound() };
     let store = config(folder.path(), faults).create().unwrap();
     let plan = Timed { plan: Async::new(2).steps(steps), measured: times(1.0, 3.0) };
     let error = run(&mut Network::new(steps), Checkpointed::planner(plan).store(&store)).err();
     assert!(matches!(&error, Some(Error::Store(reprop_store::Error::Corrupt { .. }))), "{error:?}");
+}
+
+/// A disk that dies at any write leaves what a killed process leaves: the last durable point. Whoever goes on from there, on the
+/// way forward or inside the reverse pass, ends with the same bits.
+#[test]
+fn a_run_cut_short_at_any_write_goes_on_from_its_last_point_with_the_same_bits() {
+    let steps = 150;
+    let expected = stored(steps);
+    let plan = || Timed { plan: Async::new(3).steps(steps), measured: times(1.0, 12.0) };
+    let (mut forward, mut inside) = (0, 0);
+    for life in (0..90).step_by(2) {
+        for every in [1, 3] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = |faults| config(folder.path(), faults).durability(Durability::Every(1));
+            let faults = Faults { life: AtomicI64::new(life), ..sound() };
+            // A disk that dies before anything is there cannot even be opened.
+            if let Ok(store) = config(faults).create() {
+                let how = Checkpointed::planner(plan()).store(&store).durable(every, "a chain");
+                if let Ok(done) = run(&mut Network::new(steps), how) {
+                    assert_eq!(bits(&done), expected);
+                    continue;
+                }
+            }
+            let Ok((store, recovered)) = config(sound()).open_existing() else { continue };
+            let how = |identity: &str| {
+                Checkpointed::planner(plan())
+                    .store(&store)
+                    .durable(every, identity)
+                    .resume(recovered.meta.clone())
+            };
+            let other = run(&mut Network::new(steps), how("another chain")).err();
+            assert!(matches!(other, Some(Error::ForeignPoint { .. })), "{other:?}");
+            let mut network = Network::new(steps);
+            let done = run(&mut network, how("a chain")).unwrap();
+            assert_eq!(bits(&done), expected, "died at write {life}, a point every {every}");
+            assert!(done.report.resumed_at.is_some(), "{:?}", done.report);
+            // A run that goes on inside the reverse pass does not reverse the upper steps again.
+            let reversed = network.evaluations - done.report.advances;
+            *(if reversed < steps as u64 { &mut inside } else { &mut forward }) += 1;
+            store.finish().unwrap();
+        }
+    }
+    assert!(forward > 5 && inside > 5, "{forward} on the way forward, {inside} inside");
 }

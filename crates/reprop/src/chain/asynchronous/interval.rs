@@ -24,22 +24,20 @@ fn whole(length: usize, slots: usize, costs: &Costs) -> f64 {
     (length as f64 * costs.forward).max(costs.tier(1).write) + back(length, slots, costs)
 }
 
-/// The interval with the least time a step, at most `left` steps long if that is known.
+/// The interval with the least time a step.
 ///
-/// Once the way forward hides the write and the way back the read, a longer interval only recomputes more, so the
-/// search ends there.
-pub(super) fn best_interval(left: Option<usize>, slots: usize, costs: &Costs) -> usize {
-    let most = left.unwrap_or(usize::MAX).saturating_sub(1).clamp(1, LONGEST);
+/// Once the way forward hides the write and the way back the read, the time a step has one valley (a read that nothing hides
+/// weighs less in a longer interval, recomputing weighs more), so the search ends where it rises.
+pub(super) fn best_interval(slots: usize, costs: &Costs) -> usize {
     let (mut best, mut least) = (1, f64::INFINITY);
     let mut length = 1;
-    while length <= most {
+    while length <= LONGEST {
         let time = whole(length, slots, costs) / length as f64;
-        if time < least {
-            (best, least) = (length, time);
-        }
         let hidden = length as f64 * costs.forward >= costs.tier(1).write
             && back(length, slots, costs) > costs.tier(1).read;
-        if hidden {
+        if time < least {
+            (best, least) = (length, time);
+        } else if hidden {
             break;
         }
         length = if length < EVERY { length + 1 } else { (length as f64 * STRIDE) as usize };
@@ -47,13 +45,10 @@ pub(super) fn best_interval(left: Option<usize>, slots: usize, costs: &Costs) ->
     best
 }
 
-/// Whether the last `left` steps are better reversed in memory from here than cut once more.
-pub(super) fn stop_here(left: usize, slots: usize, costs: &Costs) -> bool {
-    let length = best_interval(Some(left), slots, costs);
-    if left <= length {
-        return true;
-    }
-    reverse(left, slots, costs) <= whole(length, slots, costs) + reverse(left - length, slots, costs)
+/// Whether the last `left` steps are better reversed in memory from here than cut once more, `length < left` steps on.
+pub(super) fn stop_here(left: usize, length: usize, slots: usize, costs: &Costs) -> bool {
+    length == 0
+        || reverse(left, slots, costs) <= whole(length, slots, costs) + reverse(left - length, slots, costs)
 }
 
 #[cfg(test)]
@@ -72,7 +67,7 @@ mod tests {
             for (write, read) in [(0.5, 0.5), (5.0, 5.0), (50.0, 50.0), (7.5, 40.0)] {
                 let costs = costs(write, read);
                 let time = |length: usize| whole(length, slots, &costs) / length as f64;
-                let best = time(best_interval(None, slots, &costs));
+                let best = time(best_interval(slots, &costs));
                 let least = (1..=EVERY).map(time).fold(f64::INFINITY, f64::min);
                 assert!(best <= least, "{slots} {write} {read}: {best} against {least}");
             }
@@ -81,14 +76,17 @@ mod tests {
 
     #[test]
     fn a_quick_store_gives_short_intervals_and_a_slow_one_long_ones() {
-        let length = |write| best_interval(None, 10, &costs(write, write));
+        let length = |write| best_interval(10, &costs(write, write));
         assert!(length(0.1) <= 2 && length(100.0) > length(10.0) && length(10.0) > length(0.1));
     }
 
     #[test]
     fn a_short_chain_or_a_hopeless_store_stays_in_memory() {
-        assert!(stop_here(8, 3, &costs(4.0, 4.0)));
-        assert!(stop_here(100, 10, &costs(1e9, 1e9)));
-        assert!(!stop_here(100_000, 10, &costs(10.0, 10.0)));
+        let stop = |left, slots, costs: Costs| {
+            stop_here(left, best_interval(slots, &costs).min(left - 1), slots, &costs)
+        };
+        assert!(stop(1, 1, costs(0.0, 0.0)) && stop(8, 3, costs(4.0, 4.0)));
+        assert!(stop(100, 10, costs(1e9, 1e9)));
+        assert!(!stop(100_000, 10, costs(10.0, 10.0)));
     }
 }

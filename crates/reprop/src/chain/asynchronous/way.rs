@@ -12,9 +12,11 @@ impl Async {
     pub(super) fn start(&mut self, view: &View<'_>) {
         let costs = view.measured.or(self.known).costs();
         let left = self.steps.map(|steps| steps - self.at);
-        let stop = match (left, &costs) {
-            (Some(left), Some(costs)) => left == 1 || stop_here(left, self.slots, costs),
-            (left, _) => left == Some(1),
+        let most = left.map_or(usize::MAX, |left| left - 1);
+        let length = costs.as_ref().map(|costs| self.interval(costs).min(most));
+        let stop = match (left, length, &costs) {
+            (Some(left), Some(length), Some(costs)) => stop_here(left, length, self.slots, costs),
+            (left, ..) => left == Some(1),
         };
         if stop {
             self.stage = Stage::Turn(left);
@@ -31,7 +33,6 @@ impl Async {
         self.push(Action::Copy { step, from: slot, to, keep: true });
         self.pending.push_back(Move::Point { front: None, plan: (self.seen as u64).to_le_bytes().to_vec() });
         self.borders.push(Border { step, memory: Some(memory), waited: false });
-        let length = costs.map(|costs| self.interval(left, costs));
         self.lengths.extend(length);
         self.stage = Stage::Forward(length.map(|length| step + length));
     }
