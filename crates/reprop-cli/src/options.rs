@@ -9,6 +9,7 @@ use reprop_models::{Changes, Model};
 use crate::bytes::parse_bytes;
 use crate::failure::Failure;
 use crate::schedule::ScheduleOptions;
+use crate::train::PipelineOptions;
 
 /// Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
 #[derive(Debug, Parser)]
@@ -179,6 +180,8 @@ pub struct TrainOptions {
     /// Write a trace of forward, recover and grads for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub pipeline: PipelineOptions,
 }
 
 /// Options of `bench`.
@@ -257,7 +260,7 @@ pub fn strategy(name: &str, budget: Option<u64>) -> Result<Strategy, Failure> {
     }
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),

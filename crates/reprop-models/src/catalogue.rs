@@ -101,6 +101,23 @@ impl Model {
         }
     }
 
+    /// Multiplications of one forward of one sample in each place: the stem, every piece, the head.
+    ///
+    /// ```
+    /// use reprop_models::Model;
+    ///
+    /// let model = Model::by_name("rev-resnet-18").unwrap();
+    /// assert_eq!(model.costs().len(), 10);
+    /// assert_eq!(model.costs().iter().sum::<f64>(), model.multiplications() as f64);
+    /// ```
+    pub fn costs(&self) -> Vec<f64> {
+        let costs = match self {
+            Self::RevVit(config) => config.costs(),
+            Self::RevResNet(config) => config.costs(),
+        };
+        costs.into_iter().map(|cost| cost as f64).collect()
+    }
+
     /// A sentence with the numbers in it, if these settings do not make a network.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! `reprop train`.
 
 mod metrics;
+mod pipeline;
 mod recipe;
 mod record;
 mod report;
@@ -18,17 +19,22 @@ use crate::failure::Failure;
 use crate::images::with_network;
 use crate::options::{Global, TrainOptions};
 
+pub use pipeline::PipelineOptions;
+use pipeline::PipelineSettings;
 use run::{Start, Training};
 use settings::Settings;
 
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
+    pipeline::check_launch(options.pipeline.method.is_some() || options.resume.is_some());
     let device = device::by_name(&global.device)?;
     let (settings, folder) = if let Some(folder) = &options.resume {
         (Settings::load(folder)?, folder.clone())
     } else {
         let samples = load_data(&options.data)?.train.len();
-        (Settings::new(global, &options, samples), output_folder(&options))
+        let mut settings = Settings::new(global, &options, samples);
+        settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
+        (settings, output_folder(&options))
     };
     let data = load_data(&settings.data)?;
     let model = settings.model()?;
@@ -51,6 +57,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         format: global.format,
         trace: options.trace.is_some().then(Trace::new),
         trace_file: options.trace,
+        threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)
 }

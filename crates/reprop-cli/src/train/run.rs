@@ -24,7 +24,7 @@ use crate::whole_file::write_whole;
 use super::metrics::{Metrics, MetricsFile};
 use super::report::{Outcome, Report};
 use super::settings::Settings;
-use super::{recipe, record};
+use super::{pipeline, recipe, record};
 
 /// Where a run comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,12 +45,17 @@ pub struct Training {
     pub format: Format,
     pub trace_file: Option<PathBuf>,
     pub trace: Option<Trace>,
+    /// Threads to compute with.
+    pub threads: usize,
 }
 
 impl Task for Training {
     type Output = Result<(), Failure>;
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+        if let Some(settings) = &self.settings.pipeline {
+            return pipeline::run(&self, settings, network);
+        }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.
         let strategy = self.settings.strategy()?;
@@ -124,10 +129,7 @@ impl Training {
         &self,
         network: N,
     ) -> Result<(N, ModuleOptimizer, usize), Failure> {
-        if let Start::Fresh { replace } = self.start {
-            prepare(&self.folder, replace)?;
-            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
-        }
+        self.prepare()?;
         // A run that was killed before its first record begins anew.
         if record::exists(&self.folder) {
             record::load(&self.folder, network, recipe::optimizer())
@@ -136,8 +138,17 @@ impl Training {
         }
     }
 
+    /// Makes the folder of a fresh run.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        if let Start::Fresh { replace } = self.start {
+            prepare(&self.folder, replace)?;
+            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
+        }
+        Ok(())
+    }
+
     /// A step that failed, with a way on.
-    fn stopped(&self, error: reprop::Error) -> Failure {
+    pub fn stopped(&self, error: reprop::Error) -> Failure {
         let hint = match (&error, record::exists(&self.folder)) {
             (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, true) => {
                 format!("lower --lr; the record of the last whole epoch is in {}", self.folder.display())
@@ -165,7 +176,7 @@ impl Training {
     }
 
     /// The batch in place `position` of an epoch: it depends on the seed and on the place alone.
-    fn batch(&self, epoch: usize, position: usize) -> Batch {
+    pub fn batch(&self, epoch: usize, position: usize) -> Batch {
         let Settings { batch, seed, .. } = self.settings;
         let images = &self.data.train;
         let order = order(images.len(), seed, epoch as u64);
@@ -206,7 +217,7 @@ fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
 }
 
 /// Raises a flag when the user presses Ctrl-C; the loop ends after its step, with the record written.
-fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+pub fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
@@ -214,7 +225,7 @@ fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// A bar on a terminal, nothing elsewhere.
-fn progress(steps: usize, first: usize) -> ProgressBar {
+pub fn progress(steps: usize, first: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64).with_position(first as u64);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {elapsed} of {duration}, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -7,6 +7,7 @@ use reprop::Strategy;
 use reprop_models::{ImageShape, Model};
 use serde::{Deserialize, Serialize};
 
+use super::pipeline::PipelineSettings;
 use crate::failure::Failure;
 use crate::options::{self, Global, ModelChanges, Numbers, PrecisionName, TrainOptions};
 
@@ -30,6 +31,9 @@ pub struct Settings {
     pub steps: usize,
     pub lr: f64,
     pub seed: u64,
+    /// Present where training is shared out to stages.
+    #[serde(default)]
+    pub pipeline: Option<PipelineSettings>,
 }
 
 impl Settings {
@@ -60,6 +64,7 @@ impl Settings {
             steps,
             lr: options.lr,
             seed: global.seed,
+            pipeline: None,
         }
     }
 
