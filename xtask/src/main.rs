@@ -14,6 +14,34 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("tests", &["test", "--release", "--workspace", "--locked"]),
 ];
 
+/// Stages on MPI ranks: lints of what only that feature compiles, and its tests. Needs an MPI installation.
+const MPI_CHECKS: &[(&str, &[&str])] = &[
+    (
+        "mpi lints",
+        &[
+            "clippy",
+            "--release",
+            "-p",
+            "reprop-pipeline",
+            "-p",
+            "reprop-cli",
+            "--features",
+            "mpi",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    ),
+    (
+        "mpi tests",
+        &["test", "--release", "-p", "reprop-cli", "--features", "mpi", "--test", "mpi", "--locked"],
+    ),
+];
+/// Set to make a missing MPI a failure.
+const MPI_REQUIRED: &str = "REPROP_MPI_REQUIRED";
+
 fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some("check") {
         return check();
@@ -24,7 +52,12 @@ fn main() -> ExitCode {
 
 /// Runs every check and stops at the first that fails, since later ones cost more.
 fn check() -> ExitCode {
-    for (name, arguments) in CHECKS {
+    let mpi = Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !mpi && env::var_os(MPI_REQUIRED).is_some() {
+        eprintln!("==> mpi failed: no mpirun; install openmpi-bin, libopenmpi-dev and libclang-dev");
+        return ExitCode::FAILURE;
+    }
+    for (name, arguments) in CHECKS.iter().chain(if mpi { MPI_CHECKS } else { &[] }) {
         let start = Instant::now();
         eprintln!("==> {name}");
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -38,6 +71,11 @@ fn check() -> ExitCode {
             return ExitCode::FAILURE;
         }
         eprintln!("==> {name} passed in {:.0?}", start.elapsed());
+    }
+    if !mpi {
+        eprintln!(
+            "==> mpi was NOT checked: no mpirun; install openmpi-bin, libopenmpi-dev and libclang-dev to check it"
+        );
     }
     ExitCode::SUCCESS
 }

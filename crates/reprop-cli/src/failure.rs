@@ -1,5 +1,6 @@
 //! Failures as users see them: one sentence with the numbers in it, and a way out where there is one.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// Why a command ended before its time.
@@ -34,9 +35,25 @@ impl Failure {
         }
     }
 
+    /// Where it happened.
+    pub fn within(self, place: String) -> Self {
+        Self { error: self.error.context(place), ..self }
+    }
+
     /// 2 for wrong usage, 1 for everything else.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(if self.usage { 2 } else { 1 })
+        ExitCode::from(self.code() as u8)
+    }
+
+    /// The exit code as a number.
+    pub fn code(&self) -> i32 {
+        if self.usage { 2 } else { 1 }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:#}", self.error)
     }
 }
 

@@ -4,10 +4,12 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{Head, Network, Stem};
 use reprop_data::Images;
 use reprop_models::{ImageShape, Model, ResNet, Vit};
+use reprop_pipeline::Piped;
 
 /// A network from images to classes.
 pub trait ImageNetwork<const D: usize>:
     Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>>
+    + Piped<D>
 {
 }
 
@@ -16,7 +18,7 @@ impl<const D: usize, N> ImageNetwork<D> for N where
             D,
             Stem: Stem<D, Input = Tensor<4>>,
             Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>,
-        >
+        > + Piped<D>
 {
 }
 

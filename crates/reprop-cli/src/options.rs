@@ -10,6 +10,7 @@ use crate::bytes::parse_bytes;
 use crate::data::DataOptions;
 use crate::failure::Failure;
 use crate::schedule::ScheduleOptions;
+use crate::train::PipelineOptions;
 
 /// Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
 #[derive(Debug, Parser)]
@@ -208,6 +209,8 @@ pub struct TrainOptions {
     /// Write a trace of forward, recover, grads and I/O for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub pipeline: PipelineOptions,
 }
 
 /// Options of `train` for chains: lstm-char and gru-char.
@@ -306,7 +309,7 @@ pub fn strategy(name: &str, budget: Option<u64>) -> Result<Strategy, Failure> {
     }
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),

@@ -21,6 +21,18 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
     write_whole(path, json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string().as_bytes())
 }
 
+/// Writes one row for each of several traces that began together.
+pub fn write_rows(path: &Path, traces: &[Trace], name: &str) -> Result<(), Failure> {
+    let rows = traces.iter().enumerate().flat_map(|(row, trace)| {
+        let spans = trace.spans().into_iter().map(move |span| event(&Span { worker: row, ..span }));
+        [json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": format!("{name} {row}")}})]
+            .into_iter()
+            .chain(spans)
+    });
+    let events: Vec<Value> = rows.collect();
+    write_whole(path, json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string().as_bytes())
+}
+
 /// A complete event, in microseconds.
 fn event(span: &Span) -> Value {
     json!({

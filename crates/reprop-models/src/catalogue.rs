@@ -146,6 +146,26 @@ impl Model {
         }
     }
 
+    /// Multiplications of one forward of one sample in each place: the stem, every piece, the head. `None` for networks
+    /// that tell only their sum.
+    ///
+    /// ```
+    /// use reprop_models::Model;
+    ///
+    /// let model = Model::by_name("rev-resnet-18").unwrap();
+    /// let costs = model.costs().unwrap();
+    /// assert_eq!(costs.len(), 10);
+    /// assert_eq!(costs.iter().sum::<f64>(), model.multiplications() as f64);
+    /// ```
+    pub fn costs(&self) -> Option<Vec<f64>> {
+        let costs = match self {
+            Self::RevVit(config) => config.costs(),
+            Self::RevResNet(config) => config.costs(),
+            _ => return None,
+        };
+        Some(costs.into_iter().map(|cost| cost as f64).collect())
+    }
+
     /// A sentence with the numbers in it, if these settings do not make a network.
     ///
     /// # Errors

@@ -155,9 +155,14 @@ impl RevResNetConfig {
 
     /// Multiplications of one forward of one image.
     pub fn multiplications(&self) -> u64 {
+        self.costs().into_iter().sum()
+    }
+
+    /// The same for each place: the stem, the blocks, the head.
+    pub(crate) fn costs(&self) -> Vec<u64> {
         let stem = self.stem();
         let (side, kernel) = if stem.reduces { (self.image.div_ceil(2), 7) } else { (self.image, 3) };
-        let mut sum = side * side * kernel * kernel * self.channels * 2 * self.width;
+        let mut costs = vec![side * side * kernel * kernel * self.channels * 2 * self.width];
         let mut side = stem.side();
         let mut width = self.width;
         for StagePlan { down, branch, blocks, width: after } in self.stages() {
@@ -165,19 +170,20 @@ impl RevResNetConfig {
                 let before = side * side;
                 side = side.div_ceil(stride);
                 let after = side * side;
-                sum += match inner {
+                costs.push(match inner {
                     None => after * (9 * from * to + 9 * to * to + from * to),
                     Some(inner) => {
                         before * from * inner + after * (9 * inner * inner + inner * to + 2 * from * to)
                     }
-                };
+                });
             }
             let pixel: usize =
                 branch.convolutions.iter().map(|c| c.kernel * c.kernel * c.inputs * c.outputs).sum();
-            sum += blocks * side * side * pixel;
+            costs.extend(std::iter::repeat_n(side * side * pixel, blocks));
             width = after;
         }
-        (sum + 2 * width * self.classes) as u64
+        costs.push(2 * width * self.classes);
+        costs.into_iter().map(|cost| cost as u64).collect()
     }
 }
 

@@ -153,12 +153,18 @@ impl RevVitConfig {
 
     /// Multiplications of one forward of one image.
     pub fn multiplications(&self) -> u64 {
+        self.costs().into_iter().sum()
+    }
+
+    /// The same for each place: the stem, the blocks, the head.
+    pub(crate) fn costs(&self) -> Vec<u64> {
         let (tokens, width) = (self.patches().tokens(), self.width);
         let stem = tokens * self.channels * self.patch * self.patch * width;
         let attention = tokens * width * 4 * width + 2 * tokens * tokens * width;
         let mlp = 2 * tokens * width * self.hidden;
         let head = 2 * width * self.classes;
-        (stem + self.depth * (attention + mlp) + head) as u64
+        let blocks = std::iter::repeat_n(attention + mlp, self.depth);
+        [stem].into_iter().chain(blocks).chain([head]).map(|cost| cost as u64).collect()
     }
 }
 

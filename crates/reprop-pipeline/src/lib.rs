@@ -9,6 +9,7 @@
 
 mod ending;
 mod error;
+mod formula;
 mod job;
 mod message;
 mod method;
@@ -26,6 +27,7 @@ mod wire;
 mod worker;
 
 pub use error::{Error, Result};
+pub use formula::{Kept, StageSizes, stage_sizes};
 pub use job::{Job, Orders, Piped, Score};
 pub use message::{Header, Kind, Message};
 pub use method::{Method, UnknownMethod};

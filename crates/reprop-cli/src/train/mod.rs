@@ -5,6 +5,7 @@ mod chain_report;
 mod chain_settings;
 mod clip;
 mod metrics;
+mod pipeline;
 mod recipe;
 mod record;
 mod report;
@@ -24,12 +25,15 @@ use crate::images::with_network;
 use crate::options::{Global, TrainOptions};
 use crate::{data, device};
 
+pub use pipeline::PipelineOptions;
+use pipeline::PipelineSettings;
 use recipe::Recipe;
 use run::{Start, Training};
 use settings::Settings;
 
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
+    pipeline::check_launch(options.pipeline.method.is_some() || options.resume.is_some());
     let device = device::by_name(&global.device)?;
     if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
         return chain.run();
@@ -46,7 +50,16 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     } else {
         let recipe = Recipe::chosen(&options)?;
         let samples = data::load(&options.data, options.from.as_ref())?.train.len();
-        (Settings::new(global, &options, recipe, samples), output_folder(&options))
+        let mut settings = Settings::new(global, &options, recipe, samples);
+        settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
+        if settings.pipeline.is_some() && settings.recipe.clip.is_some() {
+            return Err(Failure::usage(format!(
+                "the recipe {} clips the norm of all gradients, which no stage of a pipeline sees",
+                settings.recipe.name
+            ))
+            .hint("choose a recipe without clipping, such as --recipe petra-cifar10"));
+        }
+        (settings, output_folder(&options))
     };
     let data = data::load(&settings.data, settings.from.as_ref())?;
     let model = settings.model()?;
@@ -69,6 +82,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         format: global.format,
         trace: options.trace.is_some().then(Trace::new),
         trace_file: options.trace,
+        threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)
 }

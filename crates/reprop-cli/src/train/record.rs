@@ -51,7 +51,8 @@ fn folder(run: &Path) -> PathBuf {
 
 /// Whether `run` holds a record. One that was being put in its place counts.
 pub fn exists(run: &Path) -> bool {
-    folder(run).join(POSITION).exists() || run.join("record.old").join(POSITION).exists()
+    let [old, pipeline] = ["record.old", "pipeline"].map(|name| run.join(name));
+    [folder(run), old, pipeline].iter().any(|record| record.join(POSITION).exists())
 }
 
 /// Saves the state after `step` steps.

@@ -28,6 +28,7 @@ use super::recipe::AugmentationName;
 use super::record;
 use super::report::{Outcome, Report};
 use super::settings::Settings;
+use super::pipeline;
 
 /// Where a run comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,12 +52,17 @@ pub struct Training {
     pub format: Format,
     pub trace_file: Option<PathBuf>,
     pub trace: Option<Trace>,
+    /// Threads to compute with.
+    pub threads: usize,
 }
 
 impl Task for Training {
     type Output = Result<(), Failure>;
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+        if let Some(settings) = &self.settings.pipeline {
+            return pipeline::run(&self, settings, network);
+        }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.
         let strategy = self.settings.strategy()?;
@@ -138,10 +144,7 @@ impl Training {
         &self,
         network: N,
     ) -> Result<(N, ModuleOptimizer, usize), Failure> {
-        if let Start::Fresh { replace } = self.start {
-            prepare(&self.folder, replace)?;
-            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
-        }
+        self.prepare()?;
         // A run that was killed before its first record begins anew.
         if record::exists(&self.folder) {
             record::load(&self.folder, network, self.settings.recipe.optimizer())
@@ -150,8 +153,17 @@ impl Training {
         }
     }
 
+    /// Makes the folder of a fresh run.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        if let Start::Fresh { replace } = self.start {
+            prepare(&self.folder, replace)?;
+            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
+        }
+        Ok(())
+    }
+
     /// A step that failed, with a way on.
-    fn stopped(&self, error: reprop::Error) -> Failure {
+    pub fn stopped(&self, error: reprop::Error) -> Failure {
         let hint = match (&error, record::exists(&self.folder)) {
             (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, true) => {
                 format!("lower --lr; the record of the last whole epoch is in {}", self.folder.display())
@@ -186,9 +198,20 @@ impl Training {
         }
     }
 
-    /// Pixels and labels of the batches of these steps, made ahead of them. A batch depends on the seed and on its step
-    /// alone.
+    /// Pixels and labels of the batches of these steps, made ahead of them.
     fn batches(&self, steps: Range<usize>) -> Ahead<(Vec<f32>, Vec<i32>)> {
+        Ahead::new(steps, LOADERS, self.maker())
+    }
+
+    /// The batch of a step.
+    pub fn batch(&self, step: usize) -> Batch {
+        let (pixels, labels) = self.maker()(step);
+        let train = &self.data.train;
+        Batch::new(pixels, labels, train.channels, train.side, &self.device)
+    }
+
+    /// Makes pixels and labels of the batch of a step: they depend on the seed and on the step alone.
+    fn maker(&self) -> impl Fn(usize) -> (Vec<f32>, Vec<i32>) + Send + Sync + 'static {
         let Settings { batch, seed, .. } = self.settings;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let (data, augmentation) = (Arc::clone(&self.data), self.augmentation());
@@ -200,14 +223,20 @@ impl Training {
                 augmentation.training(images, index, seed, epoch)
             }
         };
-        Ahead::new(steps, LOADERS, move |step| {
+        move |step| {
             let images = &data.train;
             let epoch = (step / per_epoch) as u64;
             let order = order(images.len(), seed, epoch);
             let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
             let labels = indices.iter().map(|&index| images.labels[index] as i32).collect();
             (indices.into_iter().flat_map(|index| pixels(images, index, epoch)).collect(), labels)
-        })
+        }
+    }
+
+    /// Images of the test set as they are judged.
+    pub fn test_batch(&self, indices: &[usize]) -> Batch {
+        let (test, augmentation) = (&self.data.test, self.augmentation());
+        Batch::gather(test, indices, &self.device, |index| augmentation.evaluation(test, index))
     }
 
     /// The part of the test set that is classified rightly.
@@ -221,9 +250,7 @@ impl Training {
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {
-            let augmentation = self.augmentation();
-            let batch =
-                Batch::gather(test, indices, &self.device, |index| augmentation.evaluation(test, index));
+            let batch = self.test_batch(indices);
             right += hits(network.predict(batch.images, &pass)?, batch.labels);
         }
         Ok(right as f64 / test.len() as f64)

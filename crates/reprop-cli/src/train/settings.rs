@@ -7,6 +7,7 @@ use reprop::Strategy;
 use reprop_models::{Changes, ImageShape, Model};
 use serde::{Deserialize, Serialize};
 
+use super::pipeline::PipelineSettings;
 use super::recipe::Recipe;
 use crate::failure::Failure;
 use crate::options::{self, Global, ModelChanges, Numbers, PrecisionName, TrainOptions};
@@ -33,6 +34,9 @@ pub struct Settings {
     pub steps: usize,
     pub lr: f64,
     pub seed: u64,
+    /// Present where training is shared out to stages.
+    #[serde(default)]
+    pub pipeline: Option<PipelineSettings>,
 }
 
 impl Settings {
@@ -67,6 +71,7 @@ impl Settings {
             lr: options.lr.unwrap_or_else(|| recipe.peak_rate(batch)),
             seed: global.seed,
             recipe,
+            pipeline: None,
         }
     }
 

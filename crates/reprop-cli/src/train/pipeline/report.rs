@@ -1,0 +1,40 @@
+//! What a pipeline prints when it ends.
+
+use reprop_pipeline::Summary;
+
+use crate::bytes::human;
+use crate::failure::Failure;
+use crate::options::Format;
+
+use super::super::report::Outcome;
+use super::super::run::Training;
+
+/// Prints a table of the stages for people, and the last line for scripts.
+pub fn print(outcome: &Outcome, stages: &[Summary], training: &Training) -> Result<(), Failure> {
+    if training.format == Format::Text {
+        println!("test accuracy {:.2} % after {} batches\n", 100.0 * outcome.test_accuracy, outcome.steps);
+        println!(
+            "{:<6} {:>12} {:>15} {:>15} {:>15} {:>9}",
+            "stage", "parameters", "kept inputs", "old parameters", "activations", "waited"
+        );
+        for stage in stages {
+            println!(
+                "{:<6} {:>12} {:>15} {:>15} {:>15} {:>7.1} s",
+                stage.stage,
+                human(stage.parameter_bytes),
+                human(stage.input_bytes),
+                human(stage.version_bytes),
+                human(stage.activation_peak),
+                stage.waited_micros as f64 * 1e-6
+            );
+        }
+        println!();
+    }
+    let folder = training.folder.display();
+    eprintln!("records, metrics and weights.safetensors are in {folder}");
+    if outcome.interrupted {
+        eprintln!("interrupted; go on with `reprop train --resume {folder}`");
+    }
+    println!("{}", serde_json::to_string(outcome)?);
+    Ok(())
+}
