@@ -22,7 +22,7 @@ use crate::checks::{positive, rates};
 /// use reprop_models::RevRobertaConfig;
 ///
 /// let network = RevRobertaConfig::base().init(42, &Device::flex().autodiff());
-/// assert_eq!(network.num_params(), 124_696_665);
+/// assert_eq!(network.num_params(), 124_695_129);
 /// ```
 #[derive(Config, Debug)]
 pub struct RevRobertaConfig {
