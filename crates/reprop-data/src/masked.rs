@@ -122,11 +122,11 @@ mod tests {
                     target => {
                         assert_eq!(target, truth);
                         if token == 4 {
-                            masked += 1
+                            masked += 1;
                         } else if token == truth {
-                            same += 1
+                            same += 1;
                         } else {
-                            other += 1
+                            other += 1;
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 //! Whole training steps, one at a time, for comparisons with other programs. Each line of the input, `MODEL STRATEGY
 //! BATCH` (`rev-vit-s reprop 8`), is answered by the milliseconds of one step on noise: forward, backward and optimizer.
-//! RevResNets get images of 32x32 and SGD, the others their own images and AdamW.
+//! Residual networks get images of 32x32 and SGD, the others their own images and `AdamW`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};

@@ -20,7 +20,7 @@ pub enum Turn {
 /// let turns: Vec<_> = Order::new(1, 3).collect();
 /// assert_eq!(turns, [Forward(0), Forward(1), Backward(0), Forward(2), Backward(1), Backward(2)]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     warm_up: u64,
     batches: u64,

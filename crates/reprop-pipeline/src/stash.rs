@@ -7,6 +7,7 @@ use reprop::{Entry, Trail};
 use crate::{Orders, Piped, Report};
 
 /// What is kept of a batch between its forward and its backward.
+#[expect(clippy::large_enum_variant, reason = "a stage holds as many as there are batches in flight: a few")]
 pub(crate) enum Memory<const D: usize, N: Piped<D>> {
     /// What the forward left.
     Trail(Trail<D, N>),

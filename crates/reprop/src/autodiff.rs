@@ -156,7 +156,8 @@ impl<const D: usize, M: Layer<D> + 'static> Residual<D> for Autodiff<M> {
 
     fn forward(&self, x: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
         let precision = context.precision();
-        Precision::F32.cast(plain(&self.module, precision).forward(precision.cast(x), context))
+        let module = untracked(&self.module, precision);
+        Precision::F32.cast(module.forward(precision.cast(x).inner().autodiff(), context).inner())
     }
 
     fn forward_saving(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::Saved) {
@@ -191,7 +192,8 @@ impl<const D: usize, M: Layer<D> + 'static> Residual<D> for Autodiff<M> {
 
 impl<const D: usize, M: StreamsLayer<D> + 'static> Transition<D> for AutodiffTransition<M> {
     fn forward(&self, x: Streams<D>, context: &Context<'_>) -> Streams<D> {
-        plain(&self.module, Precision::F32).forward(x, context)
+        let x = Streams::new(x.x1.inner().autodiff(), x.x2.inner().autodiff());
+        off_graph(untracked(&self.module, Precision::F32).forward(x, context))
     }
 
     fn forward_saving(&self, x: Streams<D>, context: &Context<'_>) -> (Streams<D>, AnySaved) {
@@ -226,7 +228,7 @@ impl<const D: usize, M: StemLayer<D> + 'static> Stem<D> for AutodiffStem<M> {
     }
 
     fn forward(&self, input: Self::Input, context: &Context<'_>) -> Streams<D> {
-        plain(&self.module, Precision::F32).forward(input, context)
+        off_graph(untracked(&self.module, Precision::F32).forward(input, context))
     }
 
     fn forward_saving(&self, input: Self::Input, context: &Context<'_>) -> (Streams<D>, Self::Saved) {
@@ -311,26 +313,47 @@ pub(crate) fn take<const D: usize>(leaf: &Tensor<D>, found: &mut AutodiffGradien
 
 /// The module with parameters that are leaves of this call alone; frozen ones stay frozen.
 pub(crate) fn leaves<M: Module>(module: &M, precision: Precision) -> M {
-    module.clone().map(&mut Parameters { dtype: precision.dtype(), tracked: true })
+    module.clone().map(&mut Parameters { dtype: precision.dtype(), tracking: Tracking::Tracked })
 }
 
-/// The module with parameters off any graph.
+/// The module with parameters off any graph, for results that nothing is compared with.
 pub(crate) fn plain<M: Module>(module: &M, precision: Precision) -> M {
-    module.clone().map(&mut Parameters { dtype: precision.dtype(), tracked: false })
+    module.clone().map(&mut Parameters { dtype: precision.dtype(), tracking: Tracking::Off })
+}
+
+/// The module with parameters that a graph would take but that ask for none: nothing is kept, and yet the operations are
+/// those of [`leaves`]. Off a graph Burn rounds otherwise: softmax and layer norm are then one operation each.
+pub(crate) fn untracked<M: Module>(module: &M, precision: Precision) -> M {
+    module.clone().map(&mut Parameters { dtype: precision.dtype(), tracking: Tracking::Untracked })
+}
+
+fn off_graph<const D: usize>(Streams { x1, x2 }: Streams<D>) -> Streams<D> {
+    Streams::new(x1.inner(), x2.inner())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tracking {
+    Tracked,
+    Untracked,
+    Off,
 }
 
 struct Parameters {
     dtype: DType,
-    tracked: bool,
+    tracking: Tracking,
 }
 
 impl ModuleMapper for Parameters {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let tracked = self.tracked && param.is_require_grad();
+        let trained = param.is_require_grad();
         param.map(|value| {
             let value = value.inner();
             let value = if value.dtype() == self.dtype { value } else { value.cast(self.dtype) };
-            if tracked { value.autodiff().require_grad() } else { value }
+            match self.tracking {
+                Tracking::Tracked if trained => value.autodiff().require_grad(),
+                Tracking::Tracked | Tracking::Untracked => value.autodiff(),
+                Tracking::Off => value,
+            }
         })
     }
 }

@@ -24,11 +24,11 @@ use crate::whole_file::write_whole;
 
 use super::clip::clip;
 use super::metrics::{Metrics, MetricsFile};
+use super::pipeline;
 use super::recipe::AugmentationName;
 use super::record;
 use super::report::{Outcome, Report};
 use super::settings::Settings;
-use super::pipeline;
 
 /// Where a run comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]

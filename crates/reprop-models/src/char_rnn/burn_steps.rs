@@ -16,20 +16,20 @@ impl RecurrentCell {
     /// One step of an LSTM: `[h, c]` and `x` give `[h', c']`.
     fn lstm(&self, x: Tensor<2>, h: Tensor<2>, c: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         let gates = x.matmul(self.input.val()) + self.bias.val().unsqueeze() + h.matmul(self.hidden.val());
-        let [i, f, g, o] = parts(gates);
+        let [i, f, g, o] = parts(&gates);
         let c = sigmoid(f) * c + sigmoid(i) * tanh(g);
         (sigmoid(o) * tanh(c.clone()), c)
     }
 
     /// One step of a GRU.
     fn gru(&self, x: Tensor<2>, h: Tensor<2>) -> Tensor<2> {
-        let [ar, az, an] = parts(x.matmul(self.input.val()) + self.bias.val().unsqueeze());
+        let [ar, az, an] = parts(&(x.matmul(self.input.val()) + self.bias.val().unsqueeze()));
         let b = h.clone().matmul(self.hidden.val());
         let b = match &self.hidden_bias {
             Some(bias) => b + bias.val().unsqueeze(),
             None => b,
         };
-        let [br, bz, bn] = parts(b);
+        let [br, bz, bn] = parts(&b);
         let z = sigmoid(az + bz);
         let n = tanh(an + sigmoid(ar + br) * bn);
         n.clone() + z * (h - n)
@@ -37,7 +37,7 @@ impl RecurrentCell {
 }
 
 /// The gates, side by side in the columns.
-fn parts<const N: usize>(gates: Tensor<2>) -> [Tensor<2>; N] {
+fn parts<const N: usize>(gates: &Tensor<2>) -> [Tensor<2>; N] {
     let [rows, columns] = gates.dims();
     let width = columns / N;
     std::array::from_fn(|part| gates.clone().slice([0..rows, part * width..(part + 1) * width]))

@@ -7,7 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 
 use super::{Recurrence, State, Tensors, Unreadable};
-use crate::autodiff::{leaves, plain};
+use crate::autodiff::{leaves, untracked};
 use crate::{Gradients, Precision};
 
 /// A chain of `step(module, i, state) -> (next state, loss of the step)`. Each recorded step gets a graph with leaves of
@@ -37,8 +37,8 @@ use crate::{Gradients, Precision};
 /// ```
 pub struct ModuleSteps<M, S, F> {
     module: M,
-    /// Off any graph.
-    plain: M,
+    /// With no graph, but with the operations of one: off a graph Burn rounds otherwise.
+    untracked: M,
     step: F,
     kind: PhantomData<fn(S)>,
 }
@@ -49,7 +49,7 @@ where
 {
     /// The chain of these steps, all with the parameters of `module`.
     pub fn new(module: &M, step: F) -> Self {
-        Self { module: module.clone(), plain: plain(module, Precision::F32), step, kind: PhantomData }
+        Self { module: module.clone(), untracked: untracked(module, Precision::F32), step, kind: PhantomData }
     }
 
     /// No gradients yet.
@@ -76,7 +76,7 @@ where
     type Sum = ModuleSum;
 
     fn advance(&mut self, step: usize, state: S) -> S {
-        (self.step)(&self.plain, step, state).0.plain()
+        (self.step)(&self.untracked, step, state.untracked()).0.plain()
     }
 
     fn record(&mut self, step: usize, state: S) -> (S, Self::Tape) {

@@ -67,6 +67,8 @@ impl<const D: usize> State for Vec<Tensor<D>> {
 pub trait Tensors: State {
     /// As roots of a graph of their own.
     fn leaves(self) -> Self;
+    /// For the operations of a graph, without one.
+    fn untracked(self) -> Self;
     /// Off any graph.
     fn plain(self) -> Self;
     /// The gradients of these leaves.
@@ -80,6 +82,10 @@ pub trait Tensors: State {
 impl<const D: usize> Tensors for Tensor<D> {
     fn leaves(self) -> Self {
         leaf(self)
+    }
+
+    fn untracked(self) -> Self {
+        self.inner().autodiff()
     }
 
     fn plain(self) -> Self {
@@ -102,6 +108,10 @@ impl<const D: usize> Tensors for Tensor<D> {
 impl<const D: usize> Tensors for Vec<Tensor<D>> {
     fn leaves(self) -> Self {
         self.into_iter().map(Tensors::leaves).collect()
+    }
+
+    fn untracked(self) -> Self {
+        self.into_iter().map(Tensors::untracked).collect()
     }
 
     fn plain(self) -> Self {
@@ -129,6 +139,11 @@ macro_rules! tuple {
             fn leaves(self) -> Self {
                 let ($first, $($name,)+) = self;
                 ($first.leaves(), $($name.leaves(),)+)
+            }
+
+            fn untracked(self) -> Self {
+                let ($first, $($name,)+) = self;
+                ($first.untracked(), $($name.untracked(),)+)
             }
 
             fn plain(self) -> Self {

@@ -12,6 +12,7 @@ use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, Scratch, forward};
 
 /// What a stage is given in its forward.
+#[expect(clippy::large_enum_variant, reason = "both are handles of tensors, of which a stage holds a few")]
 pub enum Entry<const D: usize, N: Network<D>> {
     /// The network's input, for the stage that begins with the stem.
     Input(Input<D, N>),

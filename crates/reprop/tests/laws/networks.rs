@@ -84,6 +84,8 @@ impl Layer<3> for Perceptron {
             None => x,
         };
         let hidden = activation::gelu(self.inner.forward(x));
+        // An operation that Burn rounds otherwise on a graph than off it.
+        let hidden = hidden.clone() * activation::softmax(hidden, 2);
         let hidden = context.dropout(hidden, self.dropout, 0);
         context.drop_path(self.outer.forward(hidden), self.dropout, 1)
     }
