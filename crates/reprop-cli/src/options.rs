@@ -50,6 +50,7 @@ pub enum Format {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, read once")]
 pub enum Command {
     /// Train a network; with no options, a small vision transformer on the embedded digits
     Train(TrainOptions),

@@ -75,12 +75,12 @@ mod tests {
     fn every_batch_goes_forward_and_backward_once_and_an_order_resumes() {
         for (warm_up, batches) in [(0, 4), (2, 5), (6, 3), (4, 20)] {
             let order = Order::new(warm_up, batches);
-            let turns: Vec<Turn> = order.collect();
+            let turns: Vec<Turn> = order.clone().collect();
             let of = |wanted: fn(u64) -> Turn| (0..batches).all(|batch| turns.contains(&wanted(batch)));
             assert!(turns.len() as u64 == 2 * batches && of(Turn::Forward) && of(Turn::Backward));
             for (index, turn) in turns.iter().enumerate() {
                 if let Turn::Backward(batch) = turn {
-                    assert_eq!(order.after(*batch).collect::<Vec<_>>(), turns[index + 1..]);
+                    assert_eq!(order.clone().after(*batch).collect::<Vec<_>>(), turns[index + 1..]);
                 }
             }
         }

@@ -61,7 +61,7 @@ impl Task for Training {
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         if let Some(settings) = &self.settings.pipeline {
-            return pipeline::run(&self, settings, network);
+            return pipeline::run(&self, settings, &network);
         }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.

@@ -77,20 +77,20 @@ pub fn run_number(settings: &super::settings::Settings) -> Result<u64, Failure> 
 pub fn run<const D: usize, N: ImageNetwork<D>>(
     training: &Training,
     settings: &PipelineSettings,
-    network: N,
+    network: &N,
 ) -> Result<(), Failure> {
     let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
     #[cfg(feature = "mpi")]
     if ranks().is_some() {
-        return mpi::run(training, &workers, network);
+        return mpi::run(training, &workers, network.clone());
     }
     training.prepare()?;
     let job = make_job(training, workers.stages.len(), true)?;
     let threads = training.threads.div_ceil(workers.stages.len()).max(1);
     memory::reset_peak();
     let outcome =
-        run_in_process(&network, &workers, &job, threads).map_err(|error| failure(training, error))?;
-    finish(training, &job, outcome)
+        run_in_process(network, &workers, &job, threads).map_err(|error| failure(training, error))?;
+    finish(training, &job, &outcome)
 }
 
 /// What the workers ask; only the first stage's process writes metrics.
@@ -115,7 +115,7 @@ fn make_job(training: &Training, stages: usize, first: bool) -> Result<ImageJob<
 fn finish<const D: usize, N: ImageNetwork<D>>(
     training: &Training,
     job: &ImageJob<'_>,
-    outcome: Outcome<N>,
+    outcome: &Outcome<N>,
 ) -> Result<(), Failure> {
     job.bar.finish_and_clear();
     if let Some(path) = &training.trace_file {

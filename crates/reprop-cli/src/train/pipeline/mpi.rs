@@ -65,5 +65,5 @@ fn work<const D: usize, N: ImageNetwork<D>>(
     memory::reset_peak();
     let run = || Worker::new(network, rank, settings, &job, links)?.run();
     let outcome = pool.install(run).map_err(|error| failure(training, error))?;
-    if rank == 0 { finish(training, &job, outcome) } else { Ok(()) }
+    if rank == 0 { finish(training, &job, &outcome) } else { Ok(()) }
 }
