@@ -70,7 +70,7 @@ fn a_pipeline_learns_and_tells_what_each_stage_held_and_draws_a_row_for_each() {
         "--batch",
         "16",
         "--steps",
-        "400",
+        "1600",
         "--lr",
         "3e-3",
         "--method",

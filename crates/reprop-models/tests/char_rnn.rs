@@ -24,7 +24,7 @@ fn sequences(steps: usize, batch: usize) -> Sequences {
     Sequences::cut(&text(batch * (steps + 1)), steps, batch, 0).unwrap()
 }
 
-fn bits(network: &CharRnn, step: CharStep) -> (String, u64, u64) {
+fn bits(network: &CharRnn, step: &CharStep) -> (String, u64, u64) {
     (gradient_digest(network, &step.gradients), step.loss.to_bits(), step.accuracy.to_bits())
 }
 
@@ -32,7 +32,7 @@ fn bits(network: &CharRnn, step: CharStep) -> (String, u64, u64) {
 fn an_lstm_over_2000_steps_has_the_same_bits_under_every_plan() {
     let (steps, network) = (2000, network(CellKind::Lstm, 1));
     let sequences = sequences(steps, 3);
-    let run = |how: Checkpointed<'_>| bits(&network, network.step(&sequences, Kernels::Auto, how).unwrap());
+    let run = |how: Checkpointed<'_>| bits(&network, &network.step(&sequences, Kernels::Auto, how).unwrap());
     let stored = run(Checkpointed::stored(steps).unwrap());
     for slots in [3, 10, 40] {
         assert_eq!(
@@ -62,7 +62,7 @@ fn cells_of_both_kinds_and_any_depth_have_the_same_bits_under_every_plan() {
     for cell in [CellKind::Lstm, CellKind::Gru] {
         for (depth, kernels) in [(1, Kernels::Auto), (3, Kernels::Auto), (2, Kernels::Burn)] {
             let network = network(cell, depth);
-            let run = |how: Checkpointed<'_>| bits(&network, network.step(&sequences, kernels, how).unwrap());
+            let run = |how: Checkpointed<'_>| bits(&network, &network.step(&sequences, kernels, how).unwrap());
             let stored = run(Checkpointed::stored(steps).unwrap());
             assert_eq!(run(Checkpointed::schedule(Revolve::new(steps, 4).unwrap())), stored);
             assert_eq!(run(Checkpointed::schedule(Mixed::new(steps, 6).unwrap())), stored);

@@ -1,4 +1,4 @@
-//! `RevResNet` against `PyTorch`: loss, logits, every parameter's gradient, in training and in evaluation, and running
+//! RevResNet against PyTorch: loss, logits, every parameter's gradient, in training and in evaluation, and running
 //! statistics, from values that `oracle/rev_resnet.py` wrote in float64 with stored activations.
 
 use std::collections::BTreeMap;

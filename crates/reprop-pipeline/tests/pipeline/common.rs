@@ -154,7 +154,7 @@ where
 /// `batches` batches through stages of equal numbers of places.
 pub fn settings(method: Method, places: usize, stages: usize, batches: u64) -> Settings {
     let stages = split(&vec![1.0; places], stages).expect("no more stages than places");
-    Settings { patience: Duration::from_secs(60), run: 77, ..Settings::new(method, stages, batches) }
+    Settings { patience: Duration::from_mins(1), run: 77, ..Settings::new(method, stages, batches) }
 }
 
 pub fn run<const D: usize, N>(network: &N, settings: &Settings, job: &Noise) -> Outcome<N>

@@ -103,7 +103,7 @@ fn a_silent_neighbour_is_given_up_after_the_patience() {
 fn messages_of_another_run_are_refused() {
     let settings = [77, 78].map(|run| Settings { run, ..settings(Method::Petra, 4, 2, 6) });
     let job = Noise::default();
-    let mut ends = links(2, 2, Duration::from_secs(60));
+    let mut ends = links(2, 2, Duration::from_mins(1));
     let (above, below) = (ends.pop().unwrap(), ends.pop().unwrap());
     let second = thread::scope(|scope| {
         scope.spawn(|| Worker::new(vit(2), 0, &settings[0], &job, below)?.run().map(drop));

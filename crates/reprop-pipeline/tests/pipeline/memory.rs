@@ -28,7 +28,7 @@ fn every_stage_keeps_what_was_told_before_under_every_method() {
     let network = resnet();
     for method in Method::ALL {
         for (stages, accumulate) in [(8, 1), (3, 2)] {
-            let settings = Settings { accumulate, ..settings(method, network.places(), stages, 20) };
+            let settings = Settings { accumulate, ..settings(method, network.places(), stages, 40) };
             let sizes =
                 stage_sizes(&network, &settings.stages, 3, data(0).0.bytes(), &Pass::training(7)).unwrap();
             let told = settings.kept(&sizes);

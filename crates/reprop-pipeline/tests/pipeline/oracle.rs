@@ -31,6 +31,7 @@ fn enter<const D: usize>(streams: Streams<D>) -> Streams<D> {
 }
 
 /// Parameters after `batches` batches, and the losses.
+#[expect(clippy::too_many_lines, reason = "the method on one page, to be read beside the paper")]
 fn oracle<const D: usize, N>(network: &N, settings: &Settings, job: &Noise) -> (Bits, Vec<u32>)
 where
     N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>>>,

@@ -61,7 +61,7 @@ fn assert_stages_agree(depths: &[usize]) {
     let data = || user_data(3);
     let whole = stepped(&network, &data(), pass.clone(), Strategy::Stored);
     let mut cuts: Vec<Vec<Range<usize>>> = (1..places).map(|cut| vec![0..cut, cut..places]).collect();
-    cuts.push(vec![0..places]);
+    cuts.push(std::iter::once(0..places).collect());
     cuts.push((0..places).map(|place| place..place + 1).collect());
     for cut in cuts {
         for (keep, overlap) in [(Keep::Everything, false), (Keep::Inputs, false), (Keep::Inputs, true)] {

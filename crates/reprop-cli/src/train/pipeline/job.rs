@@ -93,7 +93,8 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn orders(&self, batch: u64) -> Orders {
-        let stop = self.interrupted.load(Ordering::Relaxed);
+        // Said once: batches that follow into the pipeline go on when the run is resumed.
+        let stop = self.interrupted.swap(false, Ordering::Relaxed);
         let done = batch as usize + 1;
         let record = stop || done.is_multiple_of(self.per_epoch) || done == self.training.settings.steps;
         Orders { record, stop, evaluate: false }
