@@ -62,7 +62,8 @@ fn cells_of_both_kinds_and_any_depth_have_the_same_bits_under_every_plan() {
     for cell in [CellKind::Lstm, CellKind::Gru] {
         for (depth, kernels) in [(1, Kernels::Auto), (3, Kernels::Auto), (2, Kernels::Burn)] {
             let network = network(cell, depth);
-            let run = |how: Checkpointed<'_>| bits(&network, &network.step(&sequences, kernels, how).unwrap());
+            let run =
+                |how: Checkpointed<'_>| bits(&network, &network.step(&sequences, kernels, how).unwrap());
             let stored = run(Checkpointed::stored(steps).unwrap());
             assert_eq!(run(Checkpointed::schedule(Revolve::new(steps, 4).unwrap())), stored);
             assert_eq!(run(Checkpointed::schedule(Mixed::new(steps, 6).unwrap())), stored);
