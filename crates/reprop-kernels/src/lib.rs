@@ -16,6 +16,7 @@ pub mod embedding;
 pub mod gelu;
 pub mod gemm;
 pub mod grid;
+pub mod halves;
 pub mod layer_norm;
 pub mod linear;
 mod math;

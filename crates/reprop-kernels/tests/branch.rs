@@ -202,7 +202,7 @@ proptest! {
             let (mut ds, mut db) = (vec![0.0; channels], vec![0.0; channels]);
             let moments =
                 if given { Moments::from_slices(&mean, &variance, &ws) } else { Moments::of(&x, channels, &ws) };
-            bn.apply(&x, &moments, true, &mut y, &ws);
+            bn.apply(&x, &moments, None, true, &mut y, &ws);
             let above = Above { dy: &dy, relu: true, beside: Some(&beside) };
             bn.vjp(&x, &moments, above, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
             for (i, (got, want)) in [y, dx, ds, db].iter().zip(&want).enumerate() {

@@ -141,6 +141,11 @@ impl Pass {
         self.arithmetic
     }
 
+    /// Whether what lies on `device` is computed on fused kernels.
+    pub(crate) fn fuses(&self, device: &Device) -> bool {
+        self.kernels == Kernels::Auto && self.precision == Precision::F32 && *device == Device::flex()
+    }
+
     pub(crate) fn pool(&self) -> &Workspace {
         &self.workspace
     }
@@ -181,8 +186,7 @@ impl<'p> Context<'p> {
 
     /// Whether layers whose parameters are on `device` run on fused kernels.
     pub(crate) fn fuses(&self, device: &Device) -> bool {
-        let Pass { kernels, precision, .. } = *self.pass;
-        kernels == Kernels::Auto && precision == Precision::F32 && *device == Device::flex()
+        self.pass.fuses(device)
     }
 
     /// The memory of fused kernels; that they run here is noted in the trace.

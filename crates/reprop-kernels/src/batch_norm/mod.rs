@@ -80,15 +80,23 @@ impl BatchNorm<'_> {
     /// If lengths do not fit.
     pub fn forward(&self, x: &[f32], y: &mut [f32], ws: &Workspace) -> Moments {
         let moments = Moments::of(x, self.channels(), ws);
-        self.apply(x, &moments, false, y, ws);
+        self.apply(x, &moments, None, false, y, ws);
         moments
     }
 
-    /// `y` with given moments, then ReLU if wanted.
+    /// `y` with given moments, plus `skip`, then ReLU if wanted.
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn apply(&self, x: &[f32], moments: &Moments, relu: bool, y: &mut [f32], ws: &Workspace) {
+    pub fn apply(
+        &self,
+        x: &[f32],
+        moments: &Moments,
+        skip: Option<&[f32]>,
+        relu: bool,
+        y: &mut [f32],
+        ws: &Workspace,
+    ) {
         assert_eq!(x.len(), y.len(), "x and y differ");
         let channels = self.channels();
         let map = self.map(moments, ws);
@@ -98,7 +106,8 @@ impl BatchNorm<'_> {
             let span = part * size..((part + 1) * size).min(x.len());
             // SAFETY: parts do not overlap.
             let y = unsafe { y.slice(span.clone()) };
-            affine(ws.isa(), &x[span], channels, &map, None, relu, y, channels);
+            let skip = skip.map(|skip| &skip[span.clone()]);
+            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels);
         });
     }
 
