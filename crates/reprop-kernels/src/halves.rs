@@ -51,7 +51,10 @@ pub fn join(a: &[f32], b: &[f32], left: usize, x: &mut [f32]) {
 fn shape(left: usize, a: usize, b: usize) -> (usize, usize) {
     assert!(left > 0 && a.is_multiple_of(left), "the left half must have rows of {left}, not {a} floats");
     let rows = a / left;
-    assert!(rows == 0 || b.is_multiple_of(rows) && b > 0, "the right half must have {rows} rows, not {b} floats");
+    assert!(
+        rows == 0 || b.is_multiple_of(rows) && b > 0,
+        "the right half must have {rows} rows, not {b} floats"
+    );
     (rows, if rows == 0 { 1 } else { b / rows })
 }
 

@@ -230,8 +230,7 @@ impl Moments {
     /// From the mean and centred squares of parts of `counts` rows.
     pub(crate) fn combine(parts: &[f32], counts: &[usize], channels: usize, ws: &Workspace) -> Self {
         let rows = counts.iter().sum::<usize>();
-        let mut moments =
-            Self { mean: ws.take(channels), variance: ws.take(channels), rows: Some(rows) };
+        let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels), rows: Some(rows) };
         let total = rows.max(1) as f64;
         for c in 0..channels {
             let at = |part: usize, which: usize| f64::from(parts[(2 * part + which) * channels + c]);

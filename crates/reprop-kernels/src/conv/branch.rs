@@ -8,7 +8,9 @@
 
 use super::three::{Conv3x3, Frame, copy_in, copy_out};
 use super::{Images, WinogradWeight};
-use crate::batch_norm::{BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, gradient, masked, moments};
+use crate::batch_norm::{
+    BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, gradient, masked, moments,
+};
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_each;

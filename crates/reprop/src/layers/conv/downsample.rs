@@ -111,10 +111,17 @@ impl Transition<4> for Downsample {
     ) -> Streams<4> {
         let DownsampleSaved { x1, branch, shortcut, carry } = saved.into::<DownsampleSaved>();
         let (dims, x2) = (x1.dims(), branch.input());
-        let dx1 = self.shortcut.input_vjp(Seen { x: || x1, dims }, shortcut, Above::output(dy2.clone()), context, gradients);
+        let dx1 = self.shortcut.input_vjp(
+            Seen { x: || x1, dims },
+            shortcut,
+            Above::output(dy2.clone()),
+            context,
+            gradients,
+        );
         let dx2 = match (&self.carry, carry) {
             (Some(layer), Some(saved)) => {
-                let carried = layer.input_vjp(Seen { x: || x2, dims }, saved, Above::output(dy1), context, gradients);
+                let carried =
+                    layer.input_vjp(Seen { x: || x2, dims }, saved, Above::output(dy1), context, gradients);
                 carried + self.branch.row_vjp(branch, dy2, None, context, gradients)
             }
             _ => self.branch.row_vjp(branch, dy2, Some(&dy1), context, gradients),

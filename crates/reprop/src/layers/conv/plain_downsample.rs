@@ -64,8 +64,13 @@ impl Transition<4> for PlainDownsample {
         let PlainSaved { x, branch, shortcut } = saved.into::<PlainSaved>();
         let dy = dy.x1 + dy.x2;
         let dims = x.dims();
-        let dx = self.shortcut.input_vjp(Seen { x: || x, dims }, shortcut, Above::output(dy.clone()), context, gradients)
-            + self.branch.row_vjp(branch, dy, None, context, gradients);
+        let dx = self.shortcut.input_vjp(
+            Seen { x: || x, dims },
+            shortcut,
+            Above::output(dy.clone()),
+            context,
+            gradients,
+        ) + self.branch.row_vjp(branch, dy, None, context, gradients);
         Streams::new(dx.zeros_like(), dx)
     }
 

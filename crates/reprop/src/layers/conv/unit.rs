@@ -10,9 +10,9 @@ use crate::{Context, Gradients, Saved};
 
 use super::super::Initial;
 use super::batch_norm::NormSaved;
-pub(super) use fused::observe;
-use fused::FusedSaved;
 use super::{BatchNorm, Convolution, ConvolutionConfig};
+use fused::FusedSaved;
+pub(super) use fused::observe;
 
 /// A convolution and a batch norm.
 ///
