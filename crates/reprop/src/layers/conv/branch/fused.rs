@@ -133,19 +133,19 @@ impl FusedWay<4> for ConvBranch {
         }
     }
 
-    fn fused_saved_bytes(&self, dims: [usize; 4]) -> u64 {
+    fn fused_saved_bytes(&self, dims: [usize; 4], _: &Context<'_>) -> u64 {
         let elements: usize = dims.iter().product();
         let channels = self.channels();
         (elements * size_of::<f32>()) as u64
             + lent([elements, elements, channels, channels, channels, channels])
     }
 
-    fn fused_footprint(&self, dims: [usize; 4]) -> Footprint {
+    fn fused_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
         let elements: usize = dims.iter().product();
         let channels = self.channels();
         let filters = 2 * Filters::bytes(channels, channels);
         Footprint {
-            saved: self.fused_saved_bytes(dims),
+            saved: self.fused_saved_bytes(dims, context),
             // Transformed filters, and the first layer's before they are packed.
             forward: filters + filters / 2,
             // Gradients of both norms' outputs, and at least one sum of transformed filters' gradients.
