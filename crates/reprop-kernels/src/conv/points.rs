@@ -5,6 +5,7 @@
 //! there would be fewer such tasks than threads. Here each transformed filter is read once, each weight gradient is one
 //! product without partial sums, and there are 36 tasks at any size of the batch.
 
+use super::Images;
 use super::three::{Conv3x3, Done, Fill, Frames};
 use super::tiles::{
     Layout, Span, Tiling, Transformed, frame_depth, gather_input, gather_output_gradient,
@@ -52,7 +53,7 @@ impl Tiles {
             ((0..conv.images.batch).map(|image| self.span(image)).collect(), self.channels);
         let data = Shared::new(&mut self.data);
         for_each(conv.images.batch, |image| {
-            let mut frames = Frames::new(conv.images, 1, channels, ws);
+            let mut frames = Frames::bordered(conv.images, 1, channels, ws);
             let mut frame = frames.frame(0);
             fill(image, &mut frame);
             // SAFETY: each image has its own rows.
@@ -64,12 +65,13 @@ impl Tiles {
     fn scatter(
         &self,
         conv: &Conv3x3,
+        frames: impl Fn(Images, usize, usize, &Workspace) -> Frames + Sync,
         pass: impl Fn(&[f32], &mut [f32], &Span) + Sync,
         done: Done,
         ws: &Workspace,
     ) {
         for_each(conv.images.batch, |image| {
-            let mut frames = Frames::new(conv.images, 1, self.channels, ws);
+            let mut frames = frames(conv.images, 1, self.channels, ws);
             let frame = frames.frame(0);
             pass(&self.data, frame.data, &self.span(image));
             done(image, &frame);
@@ -124,7 +126,13 @@ impl Conv3x3<'_> {
             let to = of_m.target(unsafe { of_m.part(&data, point) });
             multiply(isa, left, Right::Packed(self.weight.forward[point].data()), to, Init::Zero);
         });
-        m.scatter(self, |tiles, frame, span| scatter_output(isa, tiles, frame, span), done, ws);
+        m.scatter(
+            self,
+            Frames::blank,
+            |tiles, frame, span| scatter_output(isa, tiles, frame, span),
+            done,
+            ws,
+        );
     }
 
     pub(super) fn run_vjp_by_points(
@@ -159,7 +167,10 @@ impl Conv3x3<'_> {
             });
         }
         if let Some(done) = done {
-            v.scatter(self, |tiles, frame, span| scatter_input_gradient(isa, tiles, frame, span), done, ws);
+            let back = |tiles: &[f32], frame: &mut [f32], span: &Span| {
+                scatter_input_gradient(isa, tiles, frame, span)
+            };
+            v.scatter(self, Frames::zeroed, back, done, ws);
         }
         filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
     }

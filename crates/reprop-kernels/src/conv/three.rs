@@ -124,8 +124,8 @@ impl Conv3x3<'_> {
         }
         for_each(self.blocks(), |block| {
             let images = self.block_images(block);
-            let mut x = Frames::new(self.images, images.len(), self.weight.inputs(), ws);
-            let mut y = Frames::new(self.images, images.len(), self.weight.outputs(), ws);
+            let mut x = Frames::bordered(self.images, images.len(), self.weight.inputs(), ws);
+            let mut y = Frames::blank(self.images, images.len(), self.weight.outputs(), ws);
             let mut v = Matrices::new(ws, self.weight.inputs());
             let mut m = Matrices::new(ws, self.weight.outputs());
             for (i, image) in images.clone().enumerate() {
@@ -174,9 +174,9 @@ impl Conv3x3<'_> {
                 let mut m = Matrices::new(ws, outputs);
                 for block in group * in_group..((group + 1) * in_group).min(self.blocks()) {
                     let images = self.block_images(block);
-                    let mut x = Frames::new(self.images, images.len(), inputs, ws);
-                    let mut dy = Frames::new(self.images, images.len(), outputs, ws);
-                    let mut dx = done.map(|_| Frames::new(self.images, images.len(), inputs, ws));
+                    let mut x = Frames::bordered(self.images, images.len(), inputs, ws);
+                    let mut dy = Frames::bordered(self.images, images.len(), outputs, ws);
+                    let mut dx = done.map(|_| Frames::zeroed(self.images, images.len(), inputs, ws));
                     for (i, image) in images.clone().enumerate() {
                         fill_x(image, &mut x.frame(i));
                         fill_dy(image, &mut dy.frame(i));
@@ -293,9 +293,40 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+    /// Frames of zeros, for what is added up.
+    pub(super) fn zeroed(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+        let mut frames = Self::blank(images, count, channels, ws);
+        frames.data.fill(0.0);
+        frames
+    }
+
+    /// Frames whose borders are zero, for images that are written into them.
+    pub(super) fn bordered(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+        let depth = frame_depth(channels);
+        if depth != channels {
+            // Channels beyond the last are border too.
+            return Self::zeroed(images, count, channels, ws);
+        }
+        let mut frames = Self::blank(images, count, channels, ws);
+        let row = Tiling::new(images).frame_width() * depth;
+        let (left, right) = (depth, (images.width + 1) * depth);
+        for i in 0..count {
+            for (y, row) in frames.frame(i).data.chunks_exact_mut(row).enumerate() {
+                if y == 0 || y > images.height {
+                    row.fill(0.0);
+                } else {
+                    row[..left].fill(0.0);
+                    row[right..].fill(0.0);
+                }
+            }
+        }
+        frames
+    }
+
+    /// Frames that hold anything, for tiles that overwrite them.
+    pub(super) fn blank(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
         let len = Tiling::new(images).frame_len(frame_depth(channels));
-        Self { data: ws.take_zeroed(count * len), images, count, channels }
+        Self { data: ws.take(count * len), images, count, channels }
     }
 
     fn len(&self) -> usize {
