@@ -1,8 +1,10 @@
 //! Asynchronous multistage: transfers in the background.
 
 mod intervals;
+mod lengths;
 mod overlap;
 mod search;
+mod stairs;
 mod stream;
 mod windows;
 
