@@ -35,7 +35,7 @@ const MANY: usize = 80;
 const CLIMBS: usize = 6;
 
 /// Stairs start from intervals of so many times a write.
-const STAIRS: [f64; 3] = [0.5, 0.7, 0.9];
+const STAIRS: [f64; 2] = [0.5, 0.8];
 
 /// Factors of the time of a read that windows are planned for.
 const READS: [f64; 5] = [1.0, 0.25, 0.5, 1.5, 2.0];

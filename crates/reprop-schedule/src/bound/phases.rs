@@ -19,8 +19,9 @@
 //! may cost nothing; what else was loaded from the slot starts from a state that this run saves (form 3).
 //!
 //! **2. Runs end in a reverse step or a write.** Let one end in a save. Make its last stretch, from what it saved or
-//! wrote before or from where it started, when that save is loaded. The slot that is not used until then keeps the
-//! stretch's first state meanwhile, and is free during the stretch, which so has the least price.
+//! wrote before or from where it started, when that save is first loaded, and then its write too, if it has one: until
+//! then nobody reads it. The slot that is not used meanwhile keeps the stretch's first state, and is free
+//! during the stretch, which so has the least price.
 //!
 //! **3. Memory states stay.** If `x_i` is dropped before step `i` is reversed from it, each of its loads goes on to
 //! `x_{i+1}`, and so does the run that saved it: keep that one instead, for fewer steps, and no longer.
@@ -30,7 +31,7 @@
 //! is gone by then, so at no higher prices, and before that they were of no use but to run on beyond `N`, which
 //! now starts from `N` itself, held in `A`'s slot:
 //! - If `A` was in memory and `N` on disk at `F`, let it be the other way round; a late `N` changes places with `A`, its
-//!   write too. All reads of `N`, one at least, are saved; `A` is read once, when the front is at `N`.
+//!   write too. All reads of `N`, one at least for its price, are saved; `A` is read once, when the front is at `N`.
 //! - If `A` was saved after `F`, on a run from `B`, and `N` was on disk by then, read `N` when that run, or the first one
 //!   from its saves, goes beyond `N`: one of the reads of `N` that followed, made sooner. The way from `B` to `A` is
 //!   spared now and made when the front is at `N`, with the read of `B` if it had one; `B`, if in memory, is
@@ -39,9 +40,10 @@
 //!   saved, and `A` is read once.
 //!
 //! **5. Reads find memory empty.** A memory state above the state read would be the better start of the run, unless
-//! the run only writes; one below is excluded. A run that only writes `x_i` is made when `x_i` is first read, in place of that read
-//! and of the write: it starts from a read too, since a start in memory would still be held; and nothing is
-//! cheaper than steps with empty memory.
+//! the run only writes; one below is excluded. If a run ends in a write, of `x_i`, make its last stretch when `x_i` is first
+//! read, in place of that read, and write `x_i` then if it is read again: the stretch starts from a read too, since a
+//! start in memory would still be held; and nothing is cheaper than steps with empty memory. So all runs end in a
+//! reverse step.
 //!
 //! **6. Nobody passes a disk state.** If `N` is not read for its own step, write instead the lowest state that its
 //! reads are for: whoever wrote `N` passes it. Else a run from a lower disk state beyond `N` starts with a read of `N` instead,

@@ -157,4 +157,5 @@ fn no_schedule_of_the_relaxed_problem_beats_the_gaps() {
 }
 
 /// Steps, slots and how many prices.
-const CASES: [(usize, u32, u64); 5] = [(4, 1, 100), (4, 2, 100), (5, 1, 40), (5, 2, 40), (5, 3, 40)];
+const CASES: [(usize, u32, u64); 7] =
+    [(4, 1, 100), (4, 2, 100), (5, 1, 40), (5, 2, 40), (5, 3, 40), (6, 2, 20), (6, 3, 20)];
