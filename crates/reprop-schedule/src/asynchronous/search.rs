@@ -34,6 +34,9 @@ const FEW: usize = 100;
 const MANY: usize = 80;
 const CLIMBS: usize = 6;
 
+/// Borders of stairs are moved if these take no more than so many times the best.
+const NEAR: f64 = 1.005;
+
 /// Stairs start from intervals of so many times a write.
 const STAIRS: [f64; 2] = [0.5, 0.8];
 
@@ -250,8 +253,10 @@ impl Search<'_> {
                     break;
                 }
             }
-            let (lengths, own) = stairs.cut(self.steps, self.slots);
-            self.climb(makespan, lengths, &way, &own);
+            if makespan <= NEAR * self.run.makespan {
+                let (lengths, own) = stairs.cut(self.steps, self.slots);
+                self.climb(makespan, lengths, &way, &own);
+            }
         }
     }
 
