@@ -7,7 +7,8 @@ use burn::tensor::Tensor;
 use crate::engine::{self, Tape};
 use crate::planner;
 use crate::{
-    Costs, Gradients, Head, MemoryReport, Pass, Piece, Plan, Prediction, Result, Statistics, Stem, Strategy, Streams,
+    Costs, Gradients, Head, MemoryReport, Pass, Piece, Plan, Prediction, Result, Statistics, Stem, Strategy,
+    Streams,
 };
 
 /// The input of a network.

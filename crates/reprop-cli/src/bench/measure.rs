@@ -122,7 +122,9 @@ impl Task for Measurement {
         let mut runs = strategies
             .iter()
             .zip(&self.case.strategies)
-            .map(|(&strategy, asked)| Ok(Run { strategy: asked.to_string(), ..self.blank(&network, strategy)? }))
+            .map(|(&strategy, asked)| {
+                Ok(Run { strategy: asked.to_string(), ..self.blank(&network, strategy)? })
+            })
             .collect::<Result<Vec<_>, Failure>>()?;
         for round in 0..warmup + steps {
             for (&strategy, run) in strategies.iter().zip(&mut runs) {

@@ -1,13 +1,16 @@
 //! `reprop plan`: what every way through a network needs, and the one that `auto` takes.
 
+mod chain;
 mod place;
 mod report;
 mod resolve;
 
+use std::path::PathBuf;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use clap::Args;
 use reprop::{Costs, Input, Meter, Network, Pass, Target};
-use reprop_models::LanguageModel;
+use reprop_models::{CharRnnConfig, LanguageModel};
 
 use crate::bytes::parse_bytes;
 use crate::device;
@@ -48,6 +51,12 @@ pub struct PlanOptions {
     all: bool,
     #[command(flatten)]
     numbers: Numbers,
+    /// Symbols that a pass goes back through, for chains (lstm-char, gru-char).
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = positive)]
+    sequence: usize,
+    /// Folder on the disk that snapshots of chains would go to; the system's temporary one by default.
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
 }
 
 /// What `--format json` prints.
@@ -56,7 +65,9 @@ Fields of --format json: model, batch, budget_bytes, threads, costs (measured, c
 the candidate that auto takes), largest_batch (where asked for), and candidates: a list of name, blocks_kept, overlap, \
 recompute_transitions, predicted_activation_bytes, forward_evaluations, predicted_seconds and samples_per_second (of \
 forward and backward; null where costs are predicted), predicted_forwards (null where they are measured), fits, refused \
-(why it is not taken; null for the one that is).
+(why it is not taken; null for the one that is). For chains: model, sequence, batch, budget_bytes, chosen, and candidates: \
+a list of strategy (stored, revolve or async), slots, predicted_activation_bytes, forward_evaluations, predicted_seconds, \
+fits, refused.
 
 Costs are measured once for each network, batch, number of threads, kernels and version, by a few steps that fit the \
 budget, and kept in costs.json in the folder that REPROP_CACHE names, or in reprop in the user's cache folder.";
@@ -64,25 +75,50 @@ budget, and kept in costs.json in the folder that REPROP_CACHE names, or in repr
 /// Plans, and prints the plan.
 pub fn run(global: &Global, options: &PlanOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
+    if CharRnnConfig::NAMES.contains(&options.model.as_str()) {
+        return of_chain(global, options);
+    }
     let task = Planning { global, options, device: device.clone() };
-    let report = match LanguageModel::by_name(&options.model) {
-        Some(model) => {
-            let model = model.change(&options.changes.changes(options.depth));
-            model.check().map_err(|sentence| Failure::usage(format!("{}: {sentence}", options.model)))?;
-            let LanguageModel::RevRoberta(config) = model;
-            let (length, vocabulary) = (config.length, config.vocabulary);
-            task.report(&config.init(global.seed, &device), |batch| {
-                text(batch, length, vocabulary, &device.clone().inner())
-            })?
-        }
-        None => {
-            let model = options.changes.apply(&options.model, options.depth)?;
-            with_network(&model, global.seed, &device, (task, model.images()))?
-        }
+    let report = if let Some(model) = LanguageModel::by_name(&options.model) {
+        let model = model.change(&options.changes.changes(options.depth));
+        model.check().map_err(|sentence| Failure::usage(format!("{}: {sentence}", options.model)))?;
+        let LanguageModel::RevRoberta(config) = model;
+        let (length, vocabulary) = (config.length, config.vocabulary);
+        let sample = |batch| text(batch, length, vocabulary, &device.clone().inner());
+        task.report(&config.init(global.seed, &device), sample)?
+    } else {
+        let model = options.changes.apply(&options.model, options.depth)?;
+        with_network(&model, global.seed, &device, (task, model.images()))?
     };
     match global.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
         Format::Text => report.print(options.all),
+    }
+    Ok(())
+}
+
+/// Plans a chain, and prints the plan.
+fn of_chain(global: &Global, options: &PlanOptions) -> Result<(), Failure> {
+    if options.predict || options.largest_batch {
+        return Err(Failure::usage(format!("{} is a chain: its steps are always measured", options.model))
+            .hint("leave out --predict and --largest-batch"));
+    }
+    let text = reprop_data::sotu();
+    let PlanOptions { ref model, sequence, batch, budget, .. } = *options;
+    let config = CharRnnConfig::by_name(model, text.symbols.len())
+        .ok_or_else(|| Failure::usage(format!("there is no chain called `{model}`")))?;
+    let config = CharRnnConfig {
+        width: options.changes.width.unwrap_or(config.width),
+        depth: options.depth.unwrap_or(config.depth),
+        ..config
+    };
+    config.check().map_err(|sentence| Failure::usage(format!("{model}: {sentence}")))?;
+    let folder = options.store.clone().unwrap_or_else(std::env::temp_dir);
+    let chain = chain::Chain { model, config, sequence, batch, budget };
+    let report = chain.report(&text, options.numbers.kernels, &folder, global.seed)?;
+    match global.format {
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Text => report.print(),
     }
     Ok(())
 }
@@ -99,8 +135,7 @@ impl Task for (Planning<'_>, reprop_models::ImageShape) {
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         let (planning, shape) = self;
         planning.report(&network, |batch| {
-            let Batch { images, labels } =
-                Batch::noise(batch, shape, planning.global.seed, &planning.device);
+            let Batch { images, labels } = Batch::noise(batch, shape, planning.global.seed, &planning.device);
             (images, labels)
         })
     }
@@ -119,8 +154,12 @@ impl Planning<'_> {
             .kernels(numbers.kernels)
             .meter(Meter::new());
         let told = |error| explained(network, &pass, budget, error);
-        let largest =
-            self.options.largest_batch.then(|| network.largest_batch(&pass, budget)).transpose().map_err(told)?;
+        let largest = self
+            .options
+            .largest_batch
+            .then(|| network.largest_batch(&pass, budget))
+            .transpose()
+            .map_err(told)?;
         let batch = largest.unwrap_or(self.options.batch);
         let (costs, source) = if self.options.predict {
             (Costs::predicted(network, batch, &pass).map_err(told)?, Source::Predicted)

@@ -77,6 +77,7 @@ pub fn costs<const D: usize, N: Network<D>>(
 fn knows_enough(costs: &Costs, plan: &Plan) -> bool {
     let fits = |refused: Option<Refusal>| !matches!(refused, Some(Refusal::OverBudget { .. }));
     costs.hidden.is_some()
+        || plan.strategy() == Strategy::Stored
         || !plan.candidates.iter().any(|candidate| candidate.mode.overlap && fits(candidate.refused))
 }
 

@@ -102,12 +102,7 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
 
 impl TextRun {
     /// The state to begin with: fresh, or the record's.
-    fn begin(
-        &self,
-        network: RevRoberta,
-        bpe: &Bpe,
-        options: &TrainOptions,
-    ) -> Result<Begun, Failure> {
+    fn begin(&self, network: RevRoberta, bpe: &Bpe, options: &TrainOptions) -> Result<Begun, Failure> {
         // Told before anything is written.
         let strategy = self.strategy(&network)?;
         if options.resume.is_none() {

@@ -24,8 +24,7 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     pass: &Pass,
     strategy: Strategy,
 ) -> Result<Layout> {
-    let is_block: Vec<bool> =
-        network.pieces().iter().map(|piece| matches!(piece, Piece::Block(_))).collect();
+    let is_block: Vec<bool> = network.pieces().iter().map(|piece| matches!(piece, Piece::Block(_))).collect();
     let mode = match strategy {
         Strategy::Stored => return Ok(Layout::STORED),
         Strategy::Reprop => return Ok(Layout::recover_all(is_block.len(), false)),

@@ -39,7 +39,8 @@ impl Sizes {
     pub fn of<const D: usize, N: Network<D>>(network: &N, batch: usize, pass: &Pass) -> Result<Self> {
         let unknown = |place: usize| move || Error::BytesUnknown { place };
         let streams = |dims: [usize; D]| 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
-        let (mut dims, stem) = network.stem().footprint(batch, &pass.context(STEM)).ok_or_else(unknown(STEM))?;
+        let (mut dims, stem) =
+            network.stem().footprint(batch, &pass.context(STEM)).ok_or_else(unknown(STEM))?;
         let first = streams(dims);
         let mut pieces = Vec::new();
         for (index, piece) in network.pieces().into_iter().enumerate() {
@@ -47,9 +48,7 @@ impl Sizes {
             let context = pass.context(place);
             let work = dims.iter().product::<usize>() as f64 * dims[D - 1] as f64;
             let (is_block, size) = match piece {
-                Piece::Block(block) => {
-                    (true, block.footprint(dims, &context).ok_or_else(unknown(place))?)
-                }
+                Piece::Block(block) => (true, block.footprint(dims, &context).ok_or_else(unknown(place))?),
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context).ok_or_else(unknown(place))?;
                     dims = next;

@@ -190,7 +190,8 @@ impl<'n, const D: usize, N: Network<D>> Stage<'n, D, N> {
             Entry::Streams(streams) => (pass.metering().keep(Holder::Streams, streams), None),
         };
         let range = self.pieces.clone();
-        let (streams, pieces) = forward::record_pieces(self.network, range, streams, layout, &pass, &mut watch);
+        let (streams, pieces) =
+            forward::record_pieces(self.network, range, streams, layout, &pass, &mut watch);
         watch.check()?;
         Ok((streams, Trail { pass, overlap: layout.overlap, stem, pieces, top: None, head: None }))
     }

@@ -66,8 +66,8 @@ impl CostBook {
         }
         // A name of this process's own, so that two that write at once do not mix.
         let beside = self.path.with_extension(format!("{}.part", std::process::id()));
-        let written =
-            fs::write(&beside, serde_json::to_vec(&self.entries)?).and_then(|()| fs::rename(&beside, &self.path));
+        let written = fs::write(&beside, serde_json::to_vec(&self.entries)?)
+            .and_then(|()| fs::rename(&beside, &self.path));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
         }

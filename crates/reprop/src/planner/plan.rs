@@ -119,13 +119,21 @@ impl Plan {
             return candidate.mode.to_string();
         }
         let how = if overlap { " beside gradients" } else { "" };
-        if recompute_transitions { format!("stored, transitions recomputed{how}") } else { "stored".to_owned() }
+        if recompute_transitions {
+            format!("stored, transitions recomputed{how}")
+        } else {
+            "stored".to_owned()
+        }
     }
 
     /// The strategy to run. Where everything fits that is [`Strategy::Stored`], at no cost beside it.
     pub fn strategy(&self) -> Strategy {
         let mode = self.chosen().mode;
-        if self.chosen == 0 && !mode.recompute_transitions { Strategy::Stored } else { Strategy::Planned(mode) }
+        if self.chosen == 0 && !mode.recompute_transitions {
+            Strategy::Stored
+        } else {
+            Strategy::Planned(mode)
+        }
     }
 }
 

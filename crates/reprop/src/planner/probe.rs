@@ -61,15 +61,20 @@ impl Trials {
         let peak = |mode: Mode| sizes.predict(mode).activation_peak;
         let all = modes(sizes);
         let fitting: Vec<Mode> = all.iter().copied().filter(|&mode| peak(mode) <= budget).collect();
-        // With transitions stored if that fits: it comes first.
-        let lean = fitting.iter().find(|mode| mode.blocks_kept == 0 && !mode.overlap);
-        let &lean = lean.ok_or_else(|| Error::BudgetTooSmall {
+        // Of modes alike the one with transitions stored comes first. Where only the other leaves room for overlap, that is
+        // taken, so that overlap is known.
+        let bare =
+            |overlap| fitting.iter().copied().find(|mode| mode.blocks_kept == 0 && mode.overlap == overlap);
+        let beside = bare(true);
+        let lean = beside.map(|mode| Mode { overlap: false, ..mode }).or(bare(false));
+        let lean = lean.ok_or_else(|| Error::BudgetTooSmall {
             budget,
             least: all.iter().map(|&mode| peak(mode)).min().unwrap_or(0),
         })?;
-        let alike = |mode: &&Mode| mode.recompute_transitions == lean.recompute_transitions;
-        let beside = fitting.iter().filter(alike).find(|mode| mode.blocks_kept == 0 && mode.overlap).copied();
-        let keeping = fitting.iter().filter(alike).find(|mode| mode.blocks_kept > 0 && !mode.overlap).copied();
+        let keeps = |mode: &&Mode| {
+            mode.blocks_kept > 0 && !mode.overlap && mode.recompute_transitions == lean.recompute_transitions
+        };
+        let keeping = fitting.iter().find(keeps).copied();
         Ok(Self { lean, beside, keeping })
     }
 
