@@ -188,8 +188,8 @@ pub struct TrainOptions {
     #[arg(
         long,
         default_value = "pareprop",
-        default_value_ifs = chain_default("async"),
         default_value_if("budget", ArgPredicate::IsPresent, "auto"),
+        default_value_ifs = chain_default("async"),
         value_name = "NAME"
     )]
     pub strategy: String,

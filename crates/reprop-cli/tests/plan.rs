@@ -144,6 +144,47 @@ fn auto_trains_to_the_same_parameters_as_stored_within_its_budget() {
 }
 
 #[test]
+fn chains_are_planned_between_storing_revolve_and_disk() {
+    let chain = |budget: &str| -> Value {
+        let arguments =
+            ["plan", "--model", "lstm-char", "--sequence", "200", "--batch", "4", "--budget", budget];
+        let arguments: Vec<&str> = arguments.iter().chain(&["--format", "json"]).copied().collect();
+        serde_json::from_str(&stdout(&arguments)).expect("JSON")
+    };
+    let names = |plan: &Value| -> Vec<String> {
+        let candidates = plan["candidates"].as_array().expect("a list");
+        candidates.iter().map(|row| row["strategy"].as_str().expect("a name").to_owned()).collect()
+    };
+    let all = chain("1GiB");
+    assert_eq!(names(&all), ["stored", "revolve", "async"]);
+    assert_eq!((&all["chosen"], &all["candidates"][0]["forward_evaluations"]), (&0.into(), &200.into()));
+    let tight = chain("100KiB");
+    let taken = chosen(&tight);
+    assert!(
+        bytes(taken) <= 100 << 10 && taken["fits"] == true && taken["slots"].as_u64() > Some(1),
+        "{taken}"
+    );
+    assert!(taken["forward_evaluations"].as_u64() > Some(200), "{taken}");
+    assert_eq!(tight["candidates"][0]["fits"], false);
+    let refused = run(&["plan", "--model", "lstm-char", "--budget", "1KiB"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && errors.contains("hint: give --budget at least"), "{errors}");
+}
+
+#[test]
+fn a_chain_trains_within_a_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let arguments = ["train", "--model", "gru-char", "--sequence", "50", "--batch", "2", "--steps", "1"];
+    let out = out.to_str().expect("plain");
+    let arguments: Vec<&str> =
+        arguments.iter().chain(&["--budget", "30KiB", "--out", out]).copied().collect();
+    let output = run(&arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.contains("slots"), "{errors}");
+}
+
+#[test]
 fn bench_measures_auto_with_the_digest_of_stored() {
     let budget = bytes(named(&plan(&["--predict", "--budget", "1GiB"]), "pareprop")).to_string();
     let arguments =

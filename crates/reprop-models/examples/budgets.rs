@@ -16,7 +16,7 @@ use reprop_models::{Changes, ImageShape, Model};
 /// Networks small enough to measure many rounds of, of the published shapes.
 const MODELS: [(&str, Changes); 4] = [
     ("rev-vit-ti", Changes { depth: Some(6), image: Some(112), ..NONE }),
-    ("rev-swin-t", Changes { depth: Some(2), width: Some(48), image: Some(112), ..NONE }),
+    ("rev-swin-t", Changes { depth: Some(2), width: Some(48), image: Some(96), ..NONE }),
     ("rev-mvit-b", Changes { depth: Some(4), width: Some(32), image: Some(64), ..NONE }),
     ("rev-resnet-18", Changes { width: Some(32), ..NONE }),
 ];

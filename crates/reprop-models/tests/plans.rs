@@ -118,7 +118,8 @@ impl Law for EveryCandidate {
             let what = format!("{what}: {}", plan.name(candidate));
             let (digest, peak) = run(network, data, Strategy::Planned(candidate.mode));
             assert_eq!(digest, stored.0, "{what}");
-            assert_close(candidate.prediction.activation_peak, peak, &what);
+            // The law allows 5 %; the walk on bytes goes the engine's way step by step.
+            assert_eq!(candidate.prediction.activation_peak, peak, "{what}");
         }
     }
 }
@@ -243,7 +244,13 @@ impl Law for Measured {
         data: &(Input<D, N>, Target<D, N>),
     ) {
         let (stored, reprop, pareprop) = ends(network);
-        for (budget, overlaps) in [(stored.max(pareprop), true), (reprop, reprop >= pareprop)] {
+        for budget in [stored.max(pareprop), reprop] {
+            let bare = |mode: Mode| mode.blocks_kept == 0 && mode.overlap;
+            let plan = planned(network, budget, 0.0);
+            let overlaps = plan
+                .candidates
+                .iter()
+                .any(|candidate| bare(candidate.mode) && candidate.prediction.activation_peak <= budget);
             let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget).expect("costs");
             assert!(costs.measured && costs.pieces.len() == network.pieces().len(), "{what}");
             assert_eq!(costs.hidden.is_some(), overlaps, "{what}");

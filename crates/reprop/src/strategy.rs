@@ -108,3 +108,24 @@ impl Layout {
         Self { keep_from, overlap: mode.overlap && (keep_from > 0 || rerun), rerun }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_keeps_its_last_blocks_and_keeping_all_is_storing() {
+        // A transition stands between the first block and the last two.
+        let is_block = [true, false, true, true];
+        let layout = |blocks_kept, overlap, recompute_transitions| {
+            Layout::of(Mode { blocks_kept, overlap, recompute_transitions }, &is_block)
+        };
+        let keep_from = [0, 1, 2, 3, 9].map(|kept| layout(kept, false, false).keep_from);
+        assert_eq!(keep_from, [4, 3, 2, 0, 0]);
+        assert_eq!(layout(0, true, false), Layout::recover_all(4, true));
+        assert_eq!(layout(0, true, true), Layout::rerun(4, true));
+        // With nothing to recover nothing runs beside anything.
+        assert_eq!(layout(3, true, false), Layout::STORED);
+        assert!(layout(3, true, true).overlap);
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use burn::tensor::Device;
 use reprop::Kernels;
 use reprop::chain::{Async, Checkpointed, Measured};
@@ -95,6 +94,7 @@ impl Chain<'_> {
         let network = self.config.init(seed, &Device::flex().autodiff());
         let sequences = Sequences::cut(text.split().train, steps.min(self.sequence), self.batch, 0)?;
         let folder = folder.join(format!("reprop-plan-{}", std::process::id()));
+        // Gone with its folder when it is dropped.
         let store = DiskConfig::new(&folder).create()?;
         let mut plan = Async::new(slots).steps(sequences.steps());
         let mut measured = Measured::default();
@@ -103,8 +103,6 @@ impl Chain<'_> {
             let how = Checkpointed::planner(&mut plan).store(&store);
             measured = network.step(&sequences, kernels, how)?.report.measured.or(measured);
         }
-        drop(store);
-        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         measured
             .costs()
             .ok_or_else(|| Failure::new("the probe wrote nothing to disk").hint("raise --sequence"))
@@ -169,6 +167,12 @@ fn replay(actions: Actions, steps: usize, slots: usize, costs: &Costs) -> Result
 }
 
 impl ChainReport {
+    /// The strategy that is taken, and its slots if it has any.
+    pub fn taken(&self) -> (&'static str, Option<usize>) {
+        let Row { strategy, slots, .. } = self.candidates[self.chosen];
+        (strategy, slots)
+    }
+
     /// Prints it for people.
     pub fn print(&self) {
         let Self { model, sequence, batch, budget_bytes, .. } = self;
@@ -186,8 +190,7 @@ impl ChainReport {
                 row.refused.as_deref().unwrap_or("taken"),
             );
         }
-        if let Some(slots) = self.candidates[self.chosen].slots {
-            let strategy = self.candidates[self.chosen].strategy;
+        if let (strategy, Some(slots)) = self.taken() {
             println!(
                 "\nreprop train --model {model} --sequence {sequence} --batch {batch} --strategy {strategy} --slots {slots}"
             );

@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, with_network};
 use crate::options::{Format, Global, ModelChanges, Numbers, positive};
 
+pub use chain::Chain;
 use report::Report;
 pub use resolve::resolve;
 use resolve::{Source, costs, explained};
@@ -114,7 +115,7 @@ fn of_chain(global: &Global, options: &PlanOptions) -> Result<(), Failure> {
     };
     config.check().map_err(|sentence| Failure::usage(format!("{model}: {sentence}")))?;
     let folder = options.store.clone().unwrap_or_else(std::env::temp_dir);
-    let chain = chain::Chain { model, config, sequence, batch, budget };
+    let chain = Chain { model, config, sequence, batch, budget };
     let report = chain.report(&text, options.numbers.kernels, &folder, global.seed)?;
     match global.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
