@@ -14,9 +14,12 @@ use crate::{Activity, Costs, Error, Meter, Mode, Pass, PlaceCosts, Result, Strat
 use super::modes;
 
 /// Rounds that are measured at least, and at most.
-const ROUNDS: std::ops::Range<usize> = 3..40;
+const ROUNDS: std::ops::Range<usize> = 3..100;
 /// Seconds after which no further round begins.
-const SECONDS: f64 = 1.5;
+const SECONDS: f64 = 2.0;
+/// What keeping can cost beside recovering, whatever noise the clock shows: the same products, and memory that is written
+/// and read once more. A block that is kept is then never slower than one that is recovered.
+const SAVING: (f64, f64) = (0.8, 1.25);
 
 /// Measures the costs of `network`.
 pub(crate) fn measure<const D: usize, N: Network<D>>(
@@ -117,30 +120,27 @@ impl Trials {
         let totals = |samples: &[Sample]| median(samples.iter().map(|sample| sample.seconds).collect());
         costs.rest = totals(lean) - costs.step(self.lean, &is_block, recomputes);
 
+        let round = |other: &[Sample]| {
+            // What a step gains over the leanest, compared within rounds.
+            median(lean.iter().zip(other).map(|(lean, other)| lean.seconds - other.seconds).collect())
+        };
         if let (Some(keeping), Some(mode)) = (keeping, self.keeping) {
             let from = Layout::of(mode, &is_block).keep_from;
-            let kept = |index: usize| is_block[index] && index >= from;
-            let (mut saving, mut recover) = (0.0, 0.0);
-            for index in (0..is_block.len()).filter(|&index| kept(index)) {
-                let place = engine::FIRST_PIECE + index;
-                let both = [Activity::Forward, Activity::Grads].map(|kind| median_of(keeping, kind, place));
-                pieces[index].saving = both.iter().sum::<f64>() - pieces[index].grads;
-                saving += pieces[index].saving;
-                recover += pieces[index].recover;
-            }
-            // What keeping costs beside recovering is much the same in all blocks.
-            let ratio = if recover > 0.0 { saving / recover } else { 1.0 };
-            for index in (0..is_block.len()).filter(|&index| is_block[index] && !kept(index)) {
-                pieces[index].saving = ratio * pieces[index].recover;
+            let kept = (from..is_block.len()).filter(|&index| is_block[index]).map(|index| pieces[index]);
+            let [forward, recover] = kept.fold([0.0, 0.0], |[forward, recover], piece| {
+                [forward + piece.forward, recover + piece.recover]
+            });
+            let ratio = (forward + recover - round(keeping)) / recover;
+            let ratio = if ratio.is_finite() { ratio.clamp(SAVING.0, SAVING.1) } else { 1.0 };
+            for (piece, _) in pieces.iter_mut().zip(&is_block).filter(|(_, is_block)| **is_block) {
+                piece.saving = ratio * piece.recover;
             }
             costs.pieces = pieces;
         }
 
-        let recovered: f64 = self.recovered(&costs, &is_block);
-        costs.hidden = beside.filter(|_| recovered > 0.0).map(|beside| {
-            let gains = lean.iter().zip(beside).map(|(lean, beside)| lean.seconds - beside.seconds);
-            median(gains.collect()) / recovered
-        });
+        let recovered = self.recovered(&costs, &is_block);
+        costs.hidden =
+            beside.filter(|_| recovered > 0.0).map(|beside| (round(beside) / recovered).clamp(-1.0, 1.0));
         costs
     }
 
