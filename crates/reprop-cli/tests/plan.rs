@@ -156,15 +156,17 @@ fn chains_are_planned_between_storing_revolve_and_disk() {
         candidates.iter().map(|row| row["strategy"].as_str().expect("a name").to_owned()).collect()
     };
     let all = chain("1GiB");
-    assert_eq!(names(&all), ["stored", "revolve", "async"]);
-    assert_eq!((&all["chosen"], &all["candidates"][0]["forward_evaluations"]), (&0.into(), &200.into()));
+    let names = names(&all);
+    assert!(names.starts_with(&["stored".to_owned(), "revolve".to_owned()]), "{names:?}");
+    // As in `schedule`: one forward of all steps but the last, and one more of each when it is reversed.
+    assert_eq!((&all["chosen"], &all["candidates"][0]["forward_evaluations"]), (&0.into(), &399.into()));
     let tight = chain("100KiB");
     let taken = chosen(&tight);
     assert!(
         bytes(taken) <= 100 << 10 && taken["fits"] == true && taken["slots"].as_u64() > Some(1),
         "{taken}"
     );
-    assert!(taken["forward_evaluations"].as_u64() > Some(200), "{taken}");
+    assert!(taken["forward_evaluations"].as_u64() >= Some(399), "{taken}");
     assert_eq!(tight["candidates"][0]["fits"], false);
     let refused = run(&["plan", "--model", "lstm-char", "--budget", "1KiB"]);
     let errors = String::from_utf8_lossy(&refused.stderr);

@@ -118,8 +118,15 @@ impl Law for EveryCandidate {
             let what = format!("{what}: {}", plan.name(candidate));
             let (digest, peak) = run(network, data, Strategy::Planned(candidate.mode));
             assert_eq!(digest, stored.0, "{what}");
-            // The law allows 5 %; the walk on bytes goes the engine's way step by step.
-            assert_eq!(candidate.prediction.activation_peak, peak, "{what}");
+            let predicted = candidate.prediction.activation_peak;
+            // The law allows 5 %; the walk on bytes goes the engine's way step by step. Of two halves side by side either may
+            // be ahead, and the walk counts the worst.
+            if candidate.mode.overlap {
+                assert!(peak <= predicted, "{what}: {peak} measured, {predicted} predicted");
+                assert_close(predicted, peak, &what);
+            } else {
+                assert_eq!(predicted, peak, "{what}");
+            }
         }
     }
 }

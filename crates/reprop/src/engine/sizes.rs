@@ -137,7 +137,15 @@ impl Walk<'_> {
         let mut gradients = meter.hold(Holder::StreamGradients, sizes.below(sizes.pieces.len()));
         while !ready.is_empty() {
             let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest));
-            let below = if overlap { self.recover(&mut rest, &mut output) } else { Vec::new() };
+            let below = if overlap {
+                // Either half may be ahead of the other, so that the largest gradients of the one count throughout the
+                // other.
+                let largest = ready.iter().map(|&(index, _)| sizes.below(index)).max().unwrap_or(0);
+                let _more = meter.hold(Holder::StreamGradients, largest.saturating_sub(gradients.bytes()));
+                self.recover(&mut rest, &mut output)
+            } else {
+                Vec::new()
+            };
             let mut used = Vec::new();
             for (index, held) in ready {
                 used.extend(overlap.then_some(held));
