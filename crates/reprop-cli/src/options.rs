@@ -51,7 +51,6 @@ pub enum Format {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, read once")]
 pub enum Command {
     /// Train a network; with no options, a small vision transformer on the embedded digits
     Train(TrainOptions),
@@ -211,6 +210,9 @@ pub struct TrainOptions {
     /// Write a trace of forward, recover, grads and I/O for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write metrics as event files for TensorBoard into this folder too.
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     #[command(flatten)]
     pub pipeline: PipelineOptions,
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::{Chart, Point, Scale, Series};
 use crate::escape;
 
-const WIDTH: f64 = 420.0;
-const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 58.0;
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 56.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
@@ -15,7 +15,8 @@ const BOTTOM: f64 = 46.0;
 const SIZE: f64 = 4.5;
 
 impl Chart {
-    pub(super) fn svg(&self, id: &str) -> String {
+    /// The drawing; `id` tells its title and description from those of other charts.
+    pub fn svg(&self, id: &str) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let foretold = || self.series.iter().flat_map(|series| series.foretold.iter());
         let xs = points().map(|point| point.x).chain(foretold().map(|(x, _)| *x));
@@ -100,9 +101,10 @@ fn draw(chart: &Chart, series: &Series, x: &Scale, y: &Scale) -> String {
                 y.place(high)
             );
         }
+        let name = if chart.labelled { label(&series.name, x.place(across)) } else { String::new() };
         let _ = write!(
             svg,
-            "<g transform=\"translate({:.1} {:.1})\">{}<title>{}: {}, {}</title></g>",
+            "<g transform=\"translate({:.1} {:.1})\">{}{name}<title>{}: {}, {}</title></g>",
             x.place(across),
             y.place(up),
             marker(&series.style),
@@ -113,6 +115,12 @@ fn draw(chart: &Chart, series: &Series, x: &Scale, y: &Scale) -> String {
     }
     svg.push_str("</g>");
     svg
+}
+
+/// A name beside a point, on the side with more room.
+fn label(name: &str, across: f64) -> String {
+    let (x, anchor) = if across > 0.6 * WIDTH { (-8, "end") } else { (8, "start") };
+    format!("<text class=\"name\" x=\"{x}\" y=\"-7\" text-anchor=\"{anchor}\">{}</text>", escape(name))
 }
 
 fn line(class: &str, points: impl Iterator<Item = (f64, f64)>, x: &Scale, y: &Scale) -> String {

@@ -54,6 +54,8 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// The best that can be had, from left to right.
     pub frontier: Vec<(f64, f64)>,
+    /// Whether names stand beside points, where no legend does.
+    pub labelled: bool,
 }
 
 impl Chart {

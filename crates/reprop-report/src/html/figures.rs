@@ -135,6 +135,7 @@ pub fn throughput(results: &Results) -> Vec<Chart> {
             y: SPEED,
             series,
             frontier: Vec::new(),
+            labelled: false,
         }
     };
     let key = |run: &Run| (run.model.clone(), run.image, run.depth, run.threads);
@@ -156,6 +157,7 @@ pub fn memory(results: &Results) -> Vec<Chart> {
                 y: BYTES,
                 series,
                 frontier: Vec::new(),
+                labelled: false,
             }
         })
     };
@@ -211,6 +213,7 @@ pub fn ladder(results: &Results, peers: Option<&Peers>) -> Vec<Chart> {
             y: TIME,
             series,
             frontier,
+            labelled: false,
         });
     }
     charts.truncate(MOST);

@@ -4,6 +4,8 @@ mod figures;
 mod lanes;
 mod text;
 
+pub(crate) use figures::ladder;
+
 use std::fmt::Write as _;
 
 use crate::chart::{Chart, marker, table};
@@ -17,7 +19,7 @@ pub(crate) fn page(results: &Results, peers: Option<&Peers>) -> String {
     let sections = [
         ("throughput", "Throughput", text::THROUGHPUT, charts("t", &figures::throughput(results))),
         ("memory", "Memory", text::MEMORY, charts("m", &figures::memory(results))),
-        ("ladder", "Time against memory", text::LADDER, charts("l", &figures::ladder(results, peers))),
+        ("ladder", "Time against memory", text::LADDER, charts("l", &ladder(results, peers))),
         ("timeline", "Inside one step", text::TIMELINE, lanes::figures(&results.timelines)),
         ("peers", "Beside another framework", text::PEERS, peers.map(peer_table).unwrap_or_default()),
         ("runs", "All runs", text::RUNS, run_table(results)),

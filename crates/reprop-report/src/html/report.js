@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by their headings; tables behind charts are printed.
+// Tables sort by their headings.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
@@ -27,13 +27,3 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-const opened = [];
-addEventListener("beforeprint", () => {
-  for (const details of document.querySelectorAll("details:not([open])")) {
-    details.open = true;
-    opened.push(details);
-  }
-});
-addEventListener("afterprint", () => {
-  for (const details of opened.splice(0)) details.open = false;
-});
