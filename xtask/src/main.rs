@@ -1,5 +1,7 @@
-//! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask docs` makes what documents show of archived runs.
+//! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask docs`: tables and pictures of documents, made from
+//! archived runs. `cargo xtask curves`: what archived runs learned, as a picture.
 
+mod curves;
 mod docs;
 
 use std::env;
@@ -57,17 +59,21 @@ const MPI_REQUIRED: &str = "REPROP_MPI_REQUIRED";
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    match env::args().nth(1).as_deref() {
-        Some("check") => check(&root),
-        Some("docs") => match docs::write(&root) {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(&root),
+        ["docs"] => match docs::write(&root) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("error: {error}");
                 ExitCode::FAILURE
             }
         },
+        ["curves", picture, ref metrics @ ..] if !metrics.is_empty() => curves::draw(picture, metrics),
         _ => {
-            eprintln!("usage: cargo xtask check | docs");
+            eprintln!(
+                "usage: cargo xtask check, cargo xtask docs, or cargo xtask curves PICTURE.svg METRICS.jsonl..."
+            );
             ExitCode::from(2)
         }
     }

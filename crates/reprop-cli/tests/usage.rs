@@ -22,7 +22,7 @@ fn wrong_usage_is_told_with_its_numbers() {
         (vec!["train", "--lr", "nan"], vec!["NaN"]),
         (vec!["train", "--dropout", "1.5"], vec!["1.5", "[0, 1)"]),
         (vec!["train", "--budget", "lots"], vec!["2GiB"]),
-        (vec!["verify", "--width", "30"], vec!["4 heads", "30"]),
+        (vec!["verify", "--width", "0"], vec!["width", "at least 1"]),
         (vec!["models", "--classes", "0"], vec!["classes", "at least 1"]),
         (vec!["--threads", "0", "models"], vec!["at least 1"]),
         (vec!["dance"], vec!["dance"]),

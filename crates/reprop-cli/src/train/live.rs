@@ -163,6 +163,8 @@ mod tests {
             accuracy: 0.25,
             samples_per_second: 12.0,
             activation_peak_bytes: 3 << 10,
+            test_accuracy: None,
+            test_loss: None,
         }
     }
 

@@ -21,6 +21,12 @@ pub struct Metrics {
     pub accuracy: f64,
     pub samples_per_second: f64,
     pub activation_peak_bytes: u64,
+    /// On the test set, after the last step of an epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_accuracy: Option<f64>,
+    /// The same, in runs on text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_loss: Option<f64>,
 }
 
 /// Appends to the file of a run.
@@ -59,12 +65,14 @@ impl MetricsFile {
         self.lines.write_all(b"\n")?;
         self.lines.flush()?;
         if let Some(events) = &mut self.events {
-            let values = [
+            let mut values = vec![
                 ("loss", f64::from(metrics.loss)),
                 ("accuracy", metrics.accuracy),
                 ("samples_per_second", metrics.samples_per_second),
                 ("activation_peak_bytes", metrics.activation_peak_bytes as f64),
             ];
+            values.extend(metrics.test_accuracy.map(|accuracy| ("test_accuracy", accuracy)));
+            values.extend(metrics.test_loss.map(|loss| ("test_loss", loss)));
             events.scalars(metrics.step as u64, &values)?;
         }
         Ok(())
