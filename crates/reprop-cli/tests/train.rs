@@ -158,19 +158,19 @@ fn nothing_is_written_when_the_budget_cannot_be_met() {
 fn metrics_are_shown_as_plain_lines_and_written_for_tensorboard() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
-    let (run, events) = (place("run"), place("events"));
-    let output = common::run(&["train", "--steps", "3", "--out", &run, "--tensorboard", &events]);
+    let (out, events) = (place("out"), place("events"));
+    let output = run(&["train", "--steps", "3", "--out", &out, "--tensorboard", &events]);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
     // Nobody watches here: no bars, one line at the end, with what held the memory.
     let line = errors.lines().find(|line| line.starts_with("step 3/3: loss ")).expect("a plain line");
     assert!(line.contains(" samples/s; activations ") && line.contains("streams "), "{line}");
 
-    let files: Vec<_> = std::fs::read_dir(&events).expect("the folder is there").collect();
+    let files: Vec<_> = fs::read_dir(&events).expect("the folder is there").collect();
     assert_eq!(files.len(), 1);
     let path = files.into_iter().next().and_then(Result::ok).expect("a file").path();
     assert!(path.to_string_lossy().contains("tfevents"), "{}", path.display());
-    let bytes = std::fs::read(&path).expect("the file is there");
+    let bytes = fs::read(&path).expect("the file is there");
     // A version and three steps: length, checksum, data, checksum, until the end.
     let mut records = 0;
     let mut rest = &bytes[..];
