@@ -59,8 +59,8 @@ impl Live {
             let (progress, memory) =
                 (lines.add(ProgressBar::no_length()), lines.add(ProgressBar::no_length()));
             style(&bar, "{bar:30} {pos}/{len} steps, {elapsed} of {duration}");
-            style(&progress, "{msg}");
-            style(&memory, "{msg}");
+            style(&progress, "{wide_msg}");
+            style(&memory, "{wide_msg}");
             (bar, progress, memory)
         } else {
             (hidden(), hidden(), hidden())
