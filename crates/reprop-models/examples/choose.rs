@@ -1,7 +1,7 @@
 //! Expect: one digest on every line; `stored` needs the most memory, `reprop` the least, `auto` what it was given at most.
 //!
 //! A network's memory under each strategy before it runs, beside what a step then takes, and the same under budgets:
-//! `cargo run --release --workspace --example choose`.
+//! `cargo run --release -p reprop-models --example choose`.
 
 use std::time::Instant;
 
