@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reprop_report::{Format, Peers, Results, ladder_svg};
+use reprop_report::{Format, Peers, Results, Run, ladder_svg};
 
 /// Documents with parts that are made.
 const DOCUMENTS: [&str; 2] = ["README.md", "GUIDE.md"];
@@ -39,7 +39,8 @@ impl Runs {
 
     /// Files that are made as a whole.
     fn files(&self) -> Result<[(&'static str, String); 2], String> {
-        let ladder = ladder_svg(&self.ladder, Some(&self.peers)).ok_or("the ladder has one step only")?;
+        let peers = comparable(&self.ladder, &self.peers).then_some(&self.peers);
+        let ladder = ladder_svg(&self.ladder, peers).ok_or("the ladder has one step only")?;
         Ok([("docs/strategies.svg", Format::Svg.render(&self.strategies, None)), ("docs/ladder.svg", ladder)])
     }
 
@@ -53,6 +54,16 @@ impl Runs {
             _ => None,
         }
     }
+}
+
+/// Times of one machine in two states do not belong on one axis: whether our own steps took about as long in both files.
+fn comparable(ladder: &Results, peers: &Peers) -> bool {
+    let agrees = |run: &Run| {
+        let name = format!("{} {} {}", run.model, run.strategy, run.batch);
+        let unit = peers.units().into_iter().find(|unit| unit.name == name && peers.threads == run.threads);
+        unit.is_none_or(|unit| (0.8..1.25).contains(&(1e-3 * unit.ours.median / run.median_seconds)))
+    };
+    ladder.runs.iter().all(agrees)
 }
 
 /// Everything that is made, as it should be: paths and texts.
@@ -128,6 +139,18 @@ mod tests {
     fn parts_that_nothing_makes_or_that_do_not_end_are_errors() {
         assert!(fill("<!-- made: x -->\n<!-- end -->", |_| None).is_err_and(|error| error.contains("`x`")));
         assert!(fill("<!-- made: x -->\nold", |_| Some(String::new())).is_err());
+    }
+
+    #[test]
+    fn peers_of_a_slower_hour_are_left_out() {
+        let run = |seconds| {
+            let run =
+                Run { model: "m".into(), strategy: "stored".into(), batch: 8, threads: 2, ..Run::default() };
+            Results { runs: vec![run.timed(vec![seconds])], ..Results::default() }
+        };
+        let peers = r#"{"threads": 2, "pairs_ours_peer_ms": {"m stored 8": [[1000.0, 1100.0]]}}"#;
+        let peers = Peers::parse(peers).expect("peers");
+        assert!(comparable(&run(1.1), &peers) && !comparable(&run(2.0), &peers));
     }
 
     #[test]
