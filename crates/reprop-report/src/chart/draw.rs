@@ -7,7 +7,7 @@ use crate::escape;
 
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 56.0;
+const LEFT: f64 = 62.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
@@ -101,7 +101,7 @@ fn draw(chart: &Chart, series: &Series, x: &Scale, y: &Scale) -> String {
                 y.place(high)
             );
         }
-        let name = if chart.labelled { label(&series.name, x.place(across)) } else { String::new() };
+        let name = if chart.labelled { label(series, x.place(across)) } else { String::new() };
         let _ = write!(
             svg,
             "<g transform=\"translate({:.1} {:.1})\">{}{name}<title>{}: {}, {}</title></g>",
@@ -117,10 +117,16 @@ fn draw(chart: &Chart, series: &Series, x: &Scale, y: &Scale) -> String {
     svg
 }
 
-/// A name beside a point, on the side with more room.
-fn label(name: &str, across: f64) -> String {
-    let (x, anchor) = if across > 0.6 * WIDTH { (-8, "end") } else { (8, "start") };
-    format!("<text class=\"name\" x=\"{x}\" y=\"-7\" text-anchor=\"{anchor}\">{}</text>", escape(name))
+/// A name beside a point: neighbours on a curve of budgets slant out of each other's way, `reprop` stands
+/// below, the rest above on the side with more room.
+fn label(series: &Series, across: f64) -> String {
+    let place = match series.style.as_str() {
+        "auto" => "x=\"9\" y=\"9\" transform=\"rotate(35)\"",
+        "reprop" => "y=\"19\" text-anchor=\"middle\"",
+        _ if across > 0.6 * WIDTH => "x=\"-4\" y=\"-10\" text-anchor=\"end\"",
+        _ => "x=\"4\" y=\"-10\"",
+    };
+    format!("<text class=\"name\" {place}>{}</text>", escape(&series.name))
 }
 
 fn line(class: &str, points: impl Iterator<Item = (f64, f64)>, x: &Scale, y: &Scale) -> String {
