@@ -121,7 +121,7 @@ fn draw(chart: &Chart, series: &Series, x: &Scale, y: &Scale) -> String {
 /// below, the rest above on the side with more room.
 fn label(series: &Series, across: f64) -> String {
     let place = match series.style.as_str() {
-        "auto" => "x=\"9\" y=\"9\" transform=\"rotate(35)\"",
+        "auto" => "x=\"9\" y=\"4\" transform=\"rotate(75)\"",
         "reprop" => "y=\"19\" text-anchor=\"middle\"",
         _ if across > 0.6 * WIDTH => "x=\"-4\" y=\"-10\" text-anchor=\"end\"",
         _ => "x=\"4\" y=\"-10\"",
