@@ -18,6 +18,8 @@ UNITS = {"A 8": 1.15, "A 2": 1.2, "A 1": 1.3, "B 64": 3.0, "B 128": 2.7, "B 256"
 STEPS = {
     "rev-vit-s stored 8": 1.15, "rev-vit-s reprop 8": 1.15,
     "rev-resnet-18 stored 64": 2.5, "rev-resnet-18 reprop 64": 2.5,
+    # Without an aim of their own.
+    "rev-vit-s checkpoint 8": None, "rev-resnet-18 checkpoint 64": None,
 }  # fmt: skip
 
 
@@ -27,10 +29,35 @@ class Side:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
         )
 
-    def step(self, unit):
-        self.process.stdin.write(unit + "\n")
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"{self.process.args[0]} ended while it was asked for `{line}`")
+        return answer.strip()
+
+    def step(self, unit):
+        answer = self.ask(unit)
+        try:
+            return float(answer)
+        except ValueError:
+            sys.exit(f"{self.process.args[0]}: {answer}")
+
+
+def table(times, floors, bar=" "):
+    """One line a unit: both medians, and the median of the ratios within rounds."""
+    rows = [("unit", "PyTorch ms", "ours ms", "ratio", "aim")]
+    for unit, pairs in times.items():
+        mine, theirs = (statistics.median(column) for column in zip(*pairs))
+        ratio = statistics.median(b / a for a, b in pairs)
+        aim = f"{floors[unit]:.2f}" if floors.get(unit) else "-"
+        rows.append((unit, f"{theirs:.1f}", f"{mine:.1f}", f"{ratio:.2f}", aim))
+    lines = [bar.join([f"{row[0]:28}", *(f"{cell:>10}" for cell in row[1:])]) for row in rows]
+    if bar != " ":
+        lines = [f"| {line} |" for line in lines]
+        lines.insert(1, "|---" * 5 + "|")
+    return "\n".join(lines)
 
 
 def main():
@@ -40,7 +67,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--units", nargs="*", help="what to run: `A 8`, `rev-vit-s reprop 8`, ...")
     parser.add_argument("--steps", action="store_true", help="whole training steps and not units")
-    parser.add_argument("--json", help="write all times here")
+    parser.add_argument("--json", help="write all times here; `reprop bench --peers` shows them in its report")
+    parser.add_argument("--markdown", help="write the table of ratios here")
     parser.add_argument("--ours", required=True)
     parser.add_argument("--peer", nargs="+", required=True)
     args = parser.parse_args()
@@ -49,20 +77,25 @@ def main():
     ours = Side([args.ours], {"RAYON_NUM_THREADS": str(args.threads)})
     peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads)})
     times = {unit: [] for unit in args.units}
+    found = {"threads": args.threads, "pairs_ours_peer_ms": times}
+    if args.steps:
+        # Before the clock runs: watching allocations takes time.
+        found["peer"] = peer.ask("version")
+        found["peer_memory"] = {unit: json.loads(peer.ask(f"memory {unit}")) for unit in args.units}
     for round in range(args.warmup + args.rounds):
         for unit in args.units:
-            pair = ours.step(unit), peer.step(unit)
+            # Ours has one way to recompute; the peer has two.
+            pair = ours.step(unit.replace(" checkpoint ", " reprop ")), peer.step(unit)
             if round >= args.warmup:
                 times[unit].append(pair)
         print(f"round {round + 1} of {args.warmup + args.rounds}", file=sys.stderr)
         if args.json:
             with open(args.json, "w") as file:
-                json.dump({"threads": args.threads, "pairs_ours_peer_ms": times}, file, indent=1)
-    print(f"{'unit':24} {'PyTorch ms':>12} {'ours ms':>10} {'ratio':>7} {'floor':>6}")
-    for unit, pairs in times.items():
-        mine, theirs = (statistics.median(column) for column in zip(*pairs))
-        ratio = statistics.median(b / a for a, b in pairs)
-        print(f"{unit:24} {theirs:12.1f} {mine:10.1f} {ratio:7.2f} {floors.get(unit, 0):6.2f}")
+                json.dump(found, file, indent=1)
+    print(table(times, floors))
+    if args.markdown:
+        with open(args.markdown, "w") as file:
+            file.write(table(times, floors, " | ") + "\n")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ Reads lines `MODEL STRATEGY BATCH` and answers each with the milliseconds of one
 `reprop-models` does. Models: `rev-vit-ti|s|b` (AdamW), `rev-resnet-18` for 32x32 images (SGD with Nesterov momentum).
 Strategies: `stored` (PyTorch's own graph), `reprop` (activations recovered block by block in the backward pass, written
 from the equations of the coupling), `checkpoint` (`torch.utils.checkpoint` around each block). `PEER_THREADS` sets the
-threads.
+threads. A line `memory MODEL STRATEGY BATCH` is answered by the peak of activation bytes of a step, the depth and the side
+of images; `version` by the framework's.
 """
 
+import json
 import os
 import sys
 import time
@@ -236,10 +238,28 @@ class Training:
         self.images = torch.randn(batch, 3, self.network.side, self.network.side)
         self.labels = torch.zeros(batch, dtype=torch.long)
 
-    def step(self):
-        self.optimizer.zero_grad(set_to_none=True)
+    def step(self, keep_gradients=False):
+        self.optimizer.zero_grad(set_to_none=not keep_gradients)
         F.cross_entropy(self.network(self.images), self.labels).backward()
         self.optimizer.step()
+
+
+    def memory(self):
+        """The most bytes that lived at once in a step beside parameters, their gradients and the optimizer's state.
+
+        PyTorch's profiler sees every allocation. Gradients are there before the step and only added to, so that what comes
+        and goes are activations, what the backward pass makes of them, and temporaries.
+        """
+        self.step()
+        self.step(keep_gradients=True)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            self.step(keep_gradients=True)
+        events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+        live = peak = 0
+        for event in sorted(events, key=lambda event: event.start_ns()):
+            live += event.nbytes()
+            peak = max(peak, live)
+        return peak
 
 
 def check():
@@ -267,6 +287,15 @@ def main():
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
     known = {}
     for line in sys.stdin:
+        if line == "version\n":
+            print(f"PyTorch {torch.__version__.split('+')[0]}", flush=True)
+            continue
+        if line.startswith("memory "):
+            model, strategy, batch = line.split()[1:]
+            training = Training(model, strategy, int(batch))
+            depth, image = len(training.network.body.blocks), training.network.side
+            print(json.dumps({"bytes": training.memory(), "depth": depth, "image": image}), flush=True)
+            continue
         model, strategy, batch = line.split()
         if line not in known:
             known[line] = Training(model, strategy, int(batch))

@@ -1,5 +1,7 @@
 //! Sizes as people write and read them.
 
+pub use reprop_report::human;
+
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// `2GiB`, `1.5 MiB`, `4096`.
@@ -15,12 +17,6 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Three digits and a unit.
-pub fn human(bytes: u64) -> String {
-    let (name, unit) = UNITS.iter().find(|(_, unit)| bytes >= *unit).copied().unwrap_or(("B", 1));
-    if unit == 1 { format!("{bytes} B") } else { format!("{:.1} {name}", bytes as f64 / unit as f64) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,10 +29,5 @@ mod tests {
         for wrong in ["", "GiB", "-1", "2XB", "NaN", "inf"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn sizes_are_written_with_their_unit() {
-        assert_eq!([human(17), human(2048), human(3 << 19)], ["17 B", "2.0 KiB", "1.5 MiB"]);
     }
 }

@@ -10,6 +10,7 @@ use reprop_pipeline::Piped;
 pub trait ImageNetwork<const D: usize>:
     Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>>
     + Piped<D>
+    + 'static
 {
 }
 
@@ -19,6 +20,7 @@ impl<const D: usize, N> ImageNetwork<D> for N where
             Stem: Stem<D, Input = Tensor<4>>,
             Head: Head<D, Target = Tensor<1, Int>, Output = Tensor<2>>,
         > + Piped<D>
+        + 'static
 {
 }
 

@@ -11,3 +11,8 @@ pub fn reset_peak() {
 pub fn peak() -> u64 {
     ALLOCATOR.peak_usage() as u64
 }
+
+/// The bytes held now.
+pub fn held() -> u64 {
+    ALLOCATOR.current_usage() as u64
+}

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use reprop::{Arithmetic, Kernels, Precision, Strategy};
 use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 
+use crate::bench::BenchOptions;
 use crate::bytes::parse_bytes;
 use crate::data::DataOptions;
 use crate::failure::Failure;
@@ -52,7 +53,6 @@ pub enum Format {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, read once")]
 pub enum Command {
     /// Train a network; with no options, a small vision transformer on the embedded digits
     Train(TrainOptions),
@@ -224,6 +224,9 @@ pub struct TrainOptions {
     /// Write a trace of forward, recover, grads and I/O for Perfetto and Chrome.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write metrics as event files for TensorBoard into this folder too.
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     #[command(flatten)]
     pub pipeline: PipelineOptions,
 }
@@ -246,42 +249,6 @@ pub struct ChainOptions {
 /// What a default is for chains.
 fn chain_default(value: &'static str) -> [(&'static str, &'static str, Option<&'static str>); 2] {
     CharRnnConfig::NAMES.map(|name| ("model", name, Some(value)))
-}
-
-/// Options of `bench`.
-#[derive(Args, Clone, Debug)]
-pub struct BenchOptions {
-    /// Networks.
-    #[arg(long, value_delimiter = ',', default_value = "rev-vit-digits", value_name = "NAMES")]
-    pub model: Vec<String>,
-    #[command(flatten)]
-    pub changes: ModelChanges,
-    /// Batch sizes.
-    #[arg(long, value_delimiter = ',', default_value = "8", value_name = "NUMBERS", value_parser = positive)]
-    pub batch: Vec<usize>,
-    /// Numbers of blocks; the network's own by default.
-    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", value_parser = positive)]
-    pub depth: Vec<usize>,
-    /// Strategies.
-    #[arg(long, value_delimiter = ',', default_value = "stored,reprop,pareprop", value_name = "NAMES")]
-    pub strategy: Vec<String>,
-    /// Bytes of activations that may live at once; for `auto`.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub budget: Option<u64>,
-    #[command(flatten)]
-    pub numbers: Numbers,
-    /// Steps before the clock starts.
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub warmup: usize,
-    /// Timed steps.
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
-    pub steps: usize,
-    /// Write the results to this file: json, csv, md, html or svg, by its ending.
-    #[arg(long, value_name = "FILE")]
-    pub export: Option<PathBuf>,
-    /// Write a trace of forward, recover and grads for Perfetto and Chrome.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
 }
 
 /// Options of `verify`.

@@ -77,6 +77,7 @@ fn results_are_written_in_every_format() {
         ("md", "|---|"),
         ("html", "</table>"),
         ("svg", "</svg>"),
+        ("txt", "samples/s"),
     ] {
         let path = folder.path().join(format!("results.{ending}"));
         let file = path.to_str().expect("a plain path");
@@ -113,4 +114,79 @@ fn a_trace_shows_both_halves_of_the_backward_pass() {
     };
     // Three blocks; stem and head have a forward and gradients as well.
     assert_eq!([count("forward"), count("recover"), count("grads")], [5, 3, 5]);
+}
+
+/// A quick sweep, kept in `file`.
+fn sweep(file: &str, strategies: &str) {
+    let sweep =
+        ["bench", "--depth", "1,2", "--batch", "1,2", "--threads", "1,2", "--warmup", "0", "--steps", "3"];
+    common::stdout(&[&sweep[..], &["--strategy", strategies, "--export", file]].concat());
+}
+
+#[test]
+fn a_sweep_covers_every_combination_and_results_compare_with_themselves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("all.json");
+    let file = path.to_str().expect("a plain path");
+    sweep(file, "stored,pareprop");
+    let text = std::fs::read_to_string(&path).expect("the file is there");
+    let results: Value = serde_json::from_str(&text).expect("JSON");
+    let runs = results["runs"].as_array().expect("runs is a list");
+    let combinations: BTreeSet<String> = runs
+        .iter()
+        .map(|run| format!("{} {} {} {}", run["depth"], run["batch"], run["threads"], run["strategy"]))
+        .collect();
+    assert_eq!((runs.len(), combinations.len()), (16, 16));
+    assert!(runs.iter().all(|run| run["step_seconds"].as_array().is_some_and(|times| times.len() == 3)));
+    // At the largest batch, on the most threads: each strategy at each depth.
+    assert_eq!(results["timelines"].as_array().map(Vec::len), Some(4));
+
+    let compared = common::stdout(&["bench", "compare", file, file, "--format", "json"]);
+    let compared: Value = serde_json::from_str(&compared).expect("JSON");
+    let pairs = compared["pairs"].as_array().expect("pairs is a list");
+    assert_eq!(pairs.len(), 16);
+    assert!(pairs.iter().all(|pair| pair["verdict"] == "same" && pair["same_gradients"] == true));
+
+    let report = folder.path().join("report.html");
+    let page = report.to_str().expect("a plain path");
+    common::stdout(&["bench", "report", file, "--export", page]);
+    assert!(std::fs::read_to_string(&report).expect("the page is there").contains("id=\"timeline\""));
+}
+
+#[test]
+fn files_that_cannot_be_compared_say_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let (stored, reprop, broken) = (place("stored.json"), place("reprop.json"), place("broken.json"));
+    sweep(&stored, "stored");
+    sweep(&reprop, "reprop");
+    std::fs::write(&broken, "{\"machine\": ").expect("a file");
+    let missing = place("missing.json");
+    for (other, sentence) in [
+        (&reprop, "no run of the first file (8 runs) has its like in the second (8 runs)"),
+        (&broken, "broken.json cannot be used: it holds no results of `reprop bench`"),
+        (&missing, "cannot read"),
+    ] {
+        let output = common::run(&["bench", "compare", &stored, other]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(sentence), "{errors}");
+    }
+}
+
+#[test]
+fn a_budget_that_fits_some_configurations_is_measured_on_those() {
+    let bench =
+        ["bench", "--depth", "3", "--batch", "1,64", "--warmup", "0", "--steps", "1", "--format", "json"];
+    let output = common::run(&[&bench[..], &["--strategy", "auto", "--budget", "1MiB"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && errors.contains("left out rev-vit-digits, depth 3, batch 64"),
+        "{errors}"
+    );
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["runs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(results["runs"][0]["budget"], 1 << 20);
+    let none = common::run(&[&bench[..], &["--strategy", "auto", "--budget", "1KiB"]].concat());
+    assert_eq!(none.status.code(), Some(2));
 }

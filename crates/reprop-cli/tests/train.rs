@@ -153,3 +153,35 @@ fn nothing_is_written_when_the_budget_cannot_be_met() {
     assert_eq!(output.status.code(), Some(1));
     assert!(!out.exists());
 }
+
+#[test]
+fn metrics_are_shown_as_plain_lines_and_written_for_tensorboard() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let (out, events) = (place("out"), place("events"));
+    let output = run(&["train", "--steps", "3", "--out", &out, "--tensorboard", &events]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    // Nobody watches here: no bars, one line at the end, with what held the memory.
+    let line = errors.lines().find(|line| line.starts_with("step 3/3: loss ")).expect("a plain line");
+    assert!(line.contains(" samples/s; activations ") && line.contains("streams "), "{line}");
+
+    let files: Vec<_> = fs::read_dir(&events).expect("the folder is there").collect();
+    assert_eq!(files.len(), 1);
+    let path = files.into_iter().next().and_then(Result::ok).expect("a file").path();
+    assert!(path.to_string_lossy().contains("tfevents"), "{}", path.display());
+    let bytes = fs::read(&path).expect("the file is there");
+    // A version and three steps: length, checksum, data, checksum, until the end.
+    let mut records = 0;
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let length = u64::from_le_bytes(rest[..8].try_into().expect("eight bytes")) as usize;
+        let data = &rest[12..12 + length];
+        let tags = ["loss", "accuracy", "samples_per_second", "activation_peak_bytes"];
+        let has = |tag: &str| data.windows(tag.len()).any(|part| part == tag.as_bytes());
+        assert_eq!(tags.into_iter().all(has), records > 0);
+        rest = &rest[16 + length..];
+        records += 1;
+    }
+    assert_eq!(records, 4);
+}

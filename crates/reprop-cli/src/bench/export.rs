@@ -1,119 +1,53 @@
-//! Results as text, JSON, CSV and Markdown; pictures are in [`super::picture`].
+//! Results in files.
 
-use std::fmt::Write as _;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use crate::bytes::human;
+use anyhow::Context as _;
+use reprop_report::{Format, Peers, Results};
+
 use crate::failure::Failure;
 use crate::whole_file::write_whole;
 
-use super::{Results, Run, picture};
+use super::options::OutputOptions;
 
-type Render = fn(&Results) -> Result<String, Failure>;
-
-/// Formats by the ending of the file.
-const FORMATS: [(&str, Render); 5] = [
-    ("json", |results| Ok(serde_json::to_string_pretty(results)?)),
-    ("csv", |results| Ok(csv(results))),
-    ("md", |results| Ok(markdown(results))),
-    ("html", |results| Ok(picture::html(results))),
-    ("svg", |results| Ok(picture::svg(results))),
-];
-
-/// An error if the file's ending names no format.
-pub fn check(path: &Path) -> Result<(), Failure> {
-    format_of(path).map(|_| ())
+/// Files to write, and what goes beside the results in them.
+pub struct Output {
+    files: Vec<(PathBuf, Format)>,
+    peers: Option<Peers>,
 }
 
-/// Writes the results in the format that the file's ending names.
-pub fn write(path: &Path, results: &Results) -> Result<(), Failure> {
-    write_whole(path, format_of(path)?(results)?.as_bytes())
+impl Output {
+    /// An error if an ending names no format, or if the peers' file is none.
+    pub fn new(options: &OutputOptions) -> Result<Self, Failure> {
+        let files = options.export.iter().map(|path| Ok((path.clone(), format_of(path)?)));
+        let peers = options.peers.as_deref().map(|path| read(path, Peers::parse)).transpose()?;
+        Ok(Self { files: files.collect::<Result<_, Failure>>()?, peers })
+    }
+
+    /// Whether a timeline has a place in any of the files.
+    pub fn shows_timelines(&self) -> bool {
+        self.files.iter().any(|(_, format)| matches!(format, Format::Html | Format::Json))
+    }
+
+    /// Writes all files.
+    pub fn write(&self, results: &Results) -> Result<(), Failure> {
+        for (path, format) in &self.files {
+            write_whole(path, format.render(results, self.peers.as_ref()).as_bytes())?;
+        }
+        Ok(())
+    }
 }
 
-fn format_of(path: &Path) -> Result<Render, Failure> {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let found = FORMATS.iter().find(|(name, _)| *name == ending).map(|(_, render)| *render);
-    found.ok_or_else(|| {
+fn format_of(path: &Path) -> Result<Format, Failure> {
+    Format::of(path).ok_or_else(|| {
         Failure::usage(format!("{} ends in no format that results can be written in", path.display()))
-            .hint("end it in .json, .csv, .md, .html or .svg")
+            .hint("end it in .json, .csv, .md, .html, .svg or .txt")
     })
 }
 
-/// Headings of the columns of every table.
-pub const COLUMNS: [&str; 10] = [
-    "model",
-    "batch",
-    "depth",
-    "strategy",
-    "threads",
-    "median",
-    "samples/s",
-    "activations",
-    "predicted",
-    "gradient digest",
-];
-
-/// One row of every table.
-pub fn cells(run: &Run) -> [String; 10] {
-    [
-        run.model.clone(),
-        run.batch.to_string(),
-        run.depth.to_string(),
-        run.strategy.clone(),
-        run.threads.to_string(),
-        format!("{:.2} ms", 1e3 * run.median_seconds),
-        format!("{:.2}", run.samples_per_second),
-        human(run.activation_peak_bytes),
-        run.predicted_activation_bytes.map_or_else(|| "unknown".to_owned(), human),
-        run.gradient_digest[..12].to_owned(),
-    ]
-}
-
-/// Aligned columns for a terminal.
-pub fn text(results: &Results) -> String {
-    let rows: Vec<[String; 10]> =
-        std::iter::once(COLUMNS.map(str::to_owned)).chain(results.runs.iter().map(cells)).collect();
-    let widths: [usize; 10] =
-        std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
-    let mut text = String::new();
-    for row in &rows {
-        let line: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        let _ = writeln!(text, "{}", line.join("  ").trim_end());
-    }
-    text
-}
-
-fn csv(results: &Results) -> String {
-    let mut text = String::from(
-        "model,batch,depth,strategy,threads,median_seconds,samples_per_second,peak_bytes,activation_peak_bytes,\
-         predicted_activation_bytes,loss,gradient_digest\n",
-    );
-    for run in &results.runs {
-        let predicted = run.predicted_activation_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{},{},{},{},{},{},{},{},{},{predicted},{},{}",
-            run.model,
-            run.batch,
-            run.depth,
-            run.strategy,
-            run.threads,
-            run.median_seconds,
-            run.samples_per_second,
-            run.peak_bytes,
-            run.activation_peak_bytes,
-            run.loss,
-            run.gradient_digest
-        );
-    }
-    text
-}
-
-fn markdown(results: &Results) -> String {
-    let mut text = format!("| {} |\n|{}\n", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
-    for run in &results.runs {
-        let _ = writeln!(text, "| {} |", cells(run).join(" | "));
-    }
-    text
+/// What a file holds.
+pub fn read<T>(path: &Path, parse: fn(&str) -> Result<T, reprop_report::Error>) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(parse(&text).with_context(|| format!("{} cannot be used", path.display()))?)
 }

@@ -1,165 +1,201 @@
-//! Measuring one network under several strategies.
+//! Rounds: each runs every configuration once.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use indicatif::ProgressBar;
-use reprop::optim::AdamWConfig;
-use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
-use reprop_models::Model;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use reprop::{Strategy, Trace};
+use reprop_report::{Results, Run, Timeline, TimelineSpan};
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork, Task};
+use crate::images::with_network;
 use crate::memory;
 use crate::options::Numbers;
-use crate::plan;
 
-use super::Run;
+use super::export::Output;
+use super::subject::{Making, Subject};
+use super::sweep::{Case, Configuration};
 
-/// One network and batch size, with all strategies to compare.
-pub struct Case {
-    pub name: String,
-    pub model: Model,
-    pub batch: usize,
-    pub strategies: Vec<Strategy>,
-    pub numbers: Numbers,
+/// How to measure.
+pub struct Measurement<'a> {
     pub warmup: usize,
     pub steps: usize,
-    pub threads: usize,
-}
-
-pub struct Measurement {
-    pub case: Case,
+    pub numbers: Numbers,
     pub seed: u64,
-    pub device: Device,
-    pub bar: ProgressBar,
-    pub trace: Option<Trace>,
+    pub device: &'a Device,
+    /// One for each number of threads; empty where there is one number, which is then that of the whole program.
+    pub pools: BTreeMap<usize, ThreadPool>,
+    pub bar: &'a ProgressBar,
+    pub trace: Option<&'a Trace>,
+    pub output: &'a Output,
 }
 
-impl Measurement {
-    fn pass(&self, step: usize) -> Pass {
-        let pass = Pass::training(self.seed)
-            .step(step as u64)
-            .arithmetic(self.case.numbers.arithmetic())
-            .precision(self.case.numbers.precision())
-            .kernels(self.case.numbers.kernels)
-            .meter(Meter::new());
-        match &self.trace {
-            Some(trace) => pass.trace(trace),
-            None => pass,
-        }
-    }
+/// Files are written at most this often while steps are shorter: writing disturbs the step that follows it.
+const OFTEN: Duration = Duration::from_millis(500);
 
-    fn blank<const D: usize, N: ImageNetwork<D>>(
-        &self,
-        network: &N,
-        strategy: Strategy,
-    ) -> Result<Run, Failure> {
-        let prediction = network.predicted(self.case.batch, &self.pass(0), strategy)?;
-        Ok(Run {
-            model: self.case.name.clone(),
-            batch: self.case.batch,
-            depth: network.pieces().len(),
-            strategy: strategy.to_string(),
-            threads: self.case.threads,
-            step_seconds: Vec::new(),
-            median_seconds: 0.0,
-            samples_per_second: 0.0,
-            peak_bytes: 0,
-            activation_peak_bytes: 0,
-            predicted_activation_bytes: prediction.map(|prediction| prediction.activation_peak),
-            loss: 0.0,
-            gradient_digest: String::new(),
-        })
-    }
-
-    /// One step with its optimizer. The updated network is thrown away, so that every strategy sees the same weights.
-    fn step<const D: usize, N: ImageNetwork<D>>(
-        &self,
-        network: &N,
-        optimizer: &mut ModuleOptimizer,
-        batch: &Batch,
-        round: usize,
-        strategy: Strategy,
-        run: &mut Run,
-    ) -> Result<f64, Failure> {
-        let Batch { images, labels } = batch.clone();
-        memory::reset_peak();
-        let start = Instant::now();
-        let result = network.step(images, labels, self.pass(round), strategy)?;
-        let mut time = start.elapsed();
-        if round == 0 {
-            run.gradient_digest = gradient_digest(network, &result.gradients);
-            run.loss = result.loss;
-        }
-        let start = Instant::now();
-        let updated = optimizer.step(1e-3, network.clone(), result.gradients);
-        time += start.elapsed();
-        drop(updated);
-        run.peak_bytes = run.peak_bytes.max(memory::peak());
-        run.activation_peak_bytes = run.activation_peak_bytes.max(result.memory.activation_peak);
-        self.bar.inc(1);
-        Ok(time.as_secs_f64())
-    }
+/// A network that is held, and what was found about it.
+struct Held {
+    subject: Box<dyn Subject>,
+    /// Bytes that it keeps between steps: parameters, optimizer, batches.
+    bytes: u64,
+    runs: Vec<(Configuration, Run)>,
 }
 
-impl Task for Measurement {
-    type Output = Result<Vec<Run>, Failure>;
+/// A pool for each number of threads, if there are several.
+pub fn pools(threads: &[usize]) -> Result<BTreeMap<usize, ThreadPool>, Failure> {
+    if threads.len() < 2 {
+        return Ok(BTreeMap::new());
+    }
+    let pool = |&threads: &usize| Ok((threads, ThreadPoolBuilder::new().num_threads(threads).build()?));
+    threads.iter().map(pool).collect()
+}
 
-    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
-        let Case { batch, warmup, steps, ref strategies, ref model, .. } = self.case;
-        let samples = Batch::noise(batch, model.images(), self.seed, &self.device);
-        let mut optimizer = AdamWConfig::new().init();
-        // What `auto` comes to is found before the clock starts.
-        let strategies = &strategies
-            .iter()
-            .map(|&strategy| {
-                let sample = || (samples.images.clone(), samples.labels.clone());
-                plan::resolve(&network, batch, &self.pass(0), strategy, sample)
-            })
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let mut runs = strategies
-            .iter()
-            .zip(&self.case.strategies)
-            .map(|(&strategy, asked)| {
-                Ok(Run { strategy: asked.to_string(), ..self.blank(&network, strategy)? })
-            })
-            .collect::<Result<Vec<_>, Failure>>()?;
-        for round in 0..warmup + steps {
-            for (&strategy, run) in strategies.iter().zip(&mut runs) {
-                let seconds = self.step(&network, &mut optimizer, &samples, round, strategy, run)?;
-                if round >= warmup {
-                    run.step_seconds.push(seconds);
+impl Measurement<'_> {
+    /// Measures these networks in turn, and adds their runs to the results, written on the way.
+    pub fn add(&self, cases: &[Case], results: &mut Results) -> Result<(), Failure> {
+        let mut held = cases.iter().map(|case| self.hold(case)).collect::<Result<Vec<_>, _>>()?;
+        if held.iter().all(|held| held.runs.is_empty()) {
+            return Err(Failure::usage("no configuration fits its budget").hint("raise --budget"));
+        }
+        let before = results.runs.clone();
+        let mut written = Instant::now();
+        for round in 0..self.warmup + self.steps {
+            for place in 0..held.len() {
+                for index in 0..held[place].runs.len() {
+                    self.bar.set_message(held[place].runs[index].1.name());
+                    self.step(&mut held, place, index, round)?;
+                    self.bar.inc(1);
+                    if round >= self.warmup && written.elapsed() > OFTEN {
+                        results.runs = before.iter().chain(timed(&held)).cloned().collect();
+                        self.output.write(results)?;
+                        written = Instant::now();
+                    }
                 }
             }
         }
-        for run in &mut runs {
-            run.median_seconds = median(&run.step_seconds);
-            run.samples_per_second = batch as f64 / run.median_seconds;
+        results.runs = before.iter().chain(timed(&held)).cloned().collect();
+        if self.output.shows_timelines() {
+            for held in &mut held {
+                results.timelines.extend(self.timelines(held)?);
+            }
         }
-        Ok(runs)
+        self.output.write(results)
+    }
+
+    fn hold(&self, case: &Case) -> Result<Held, Failure> {
+        let before = memory::held();
+        let images = case.model.images();
+        let making = Making { images, numbers: self.numbers, seed: self.seed, device: self.device.clone() };
+        let mut subject = with_network(&case.model, self.seed, self.device, making);
+        let mut runs = Vec::new();
+        for &configuration in &case.configurations {
+            let Configuration { batch, threads, strategy } = configuration;
+            let budget = match strategy {
+                Strategy::Auto { budget } => Some(budget),
+                _ => None,
+            };
+            let run = Run {
+                model: case.name.clone(),
+                batch,
+                depth: subject.depth(),
+                strategy: strategy.to_string(),
+                threads,
+                image: Some(images.side),
+                budget,
+                ..Run::default()
+            };
+            let resolved = self.within(threads, || {
+                let strategy = subject.resolve(batch, strategy)?;
+                Ok((strategy, subject.predicted(batch, strategy)?))
+            });
+            match resolved {
+                Ok((strategy, bytes)) => {
+                    let configuration = Configuration { strategy, ..configuration };
+                    runs.push((configuration, Run { predicted_activation_bytes: bytes, ..run }));
+                }
+                // A budget is asked for with every network of a sweep, and need not fit all.
+                Err(failure) if budget.is_some() => self.bar.suspend(|| {
+                    eprintln!("left out {}: {failure}", run.name());
+                }),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(Held { bytes: memory::held().saturating_sub(before), subject, runs })
+    }
+
+    /// One step of one configuration.
+    fn step(&self, held: &mut [Held], place: usize, index: usize, round: usize) -> Result<(), Failure> {
+        // What the process holds for other networks is not this run's.
+        let others: u64 = held.iter().map(|held| held.bytes).sum::<u64>() - held[place].bytes;
+        let Held { subject, bytes, runs } = &mut held[place];
+        let (Configuration { batch, threads, strategy }, run) = &mut runs[index];
+        let before = memory::held();
+        let taken = self.within(*threads, || subject.step(*batch, *strategy, round, self.trace))?;
+        *bytes = (*bytes + memory::held()).saturating_sub(before);
+        if let Some(digest) = taken.digest {
+            run.gradient_digest = digest;
+            run.loss = taken.loss;
+        }
+        run.peak_bytes = run.peak_bytes.max(taken.peak_bytes.saturating_sub(others));
+        run.activation_peak_bytes = run.activation_peak_bytes.max(taken.activation_peak_bytes);
+        if round >= self.warmup {
+            let mut seconds = std::mem::take(&mut run.step_seconds);
+            seconds.push(taken.seconds);
+            *run = std::mem::take(run).timed(seconds);
+        }
+        Ok(())
+    }
+
+    /// One more step of every strategy without a budget, watched: at the largest batch, on the most threads.
+    fn timelines(&self, held: &mut Held) -> Result<Vec<Timeline>, Failure> {
+        let largest = held.runs.iter().map(|(of, _)| (of.batch, of.threads)).max();
+        let Held { subject, runs, .. } = held;
+        let mut timelines = Vec::new();
+        for (Configuration { batch, threads, strategy }, run) in runs {
+            if Some((*batch, *threads)) != largest || run.budget.is_some() {
+                continue;
+            }
+            let trace = Trace::new();
+            // Not the first round: that one pays for its digest.
+            self.within(*threads, || subject.step(*batch, *strategy, 1, Some(&trace)))?;
+            timelines.push(timeline(run, &trace));
+        }
+        Ok(timelines)
+    }
+
+    /// Works on so many threads.
+    fn within<T: Send>(&self, threads: usize, work: impl FnOnce() -> T + Send) -> T {
+        match self.pools.get(&threads) {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
-    } else {
-        sorted[middle]
-    }
+/// Runs that have been timed.
+fn timed(held: &[Held]) -> impl Iterator<Item = &Run> {
+    let runs = held.iter().flat_map(|held| held.runs.iter().map(|(_, run)| run));
+    runs.filter(|run| !run.step_seconds.is_empty())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn the_median_is_the_middle_or_between_the_two_middles() {
-        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
+fn timeline(run: &Run, trace: &Trace) -> Timeline {
+    let spans = trace.spans();
+    let first = spans.iter().map(|span| span.begin).fold(f64::INFINITY, f64::min);
+    let span = |span: &reprop::Span| TimelineSpan {
+        activity: span.activity.name().to_owned(),
+        place: span.place,
+        worker: span.worker,
+        begin: span.begin - first,
+        seconds: span.seconds,
+    };
+    Timeline {
+        model: run.model.clone(),
+        batch: run.batch,
+        depth: run.depth,
+        strategy: run.strategy.clone(),
+        threads: run.threads,
+        spans: spans.iter().map(span).collect(),
     }
 }

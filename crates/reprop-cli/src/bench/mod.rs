@@ -1,124 +1,85 @@
-//! `reprop bench`: throughput and memory of strategies, interleaved so that drift of the machine hits all alike.
+//! `reprop bench`: throughput and memory of strategies, in turn, so that drift of the machine hits all alike.
 
+mod compare;
 mod export;
-mod machine;
 mod measure;
-mod picture;
+mod options;
+mod subject;
+mod sweep;
 
-use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use reprop::Trace;
-use serde::Serialize;
+use reprop_report::{Format as Written, Machine, Results};
 
 use crate::device;
 use crate::failure::Failure;
-use crate::images::with_network;
-use crate::options::{self, BenchOptions, Format, Global};
+use crate::options::{Format, Global};
 use crate::trace_file;
 
-use machine::Machine;
-use measure::{Case, Measurement};
+use export::Output;
+use measure::Measurement;
+pub use options::BenchOptions;
+use options::{BenchCommand, ReportOptions, SweepOptions};
 
-/// Everything that was measured.
-#[derive(Serialize)]
-pub struct Results {
-    pub machine: Machine,
-    pub runs: Vec<Run>,
-}
-
-/// One strategy on one network at one batch size.
-#[derive(Clone, Serialize)]
-pub struct Run {
-    pub model: String,
-    pub batch: usize,
-    pub depth: usize,
-    pub strategy: String,
-    pub threads: usize,
-    pub step_seconds: Vec<f64>,
-    pub median_seconds: f64,
-    pub samples_per_second: f64,
-    pub peak_bytes: u64,
-    pub activation_peak_bytes: u64,
-    pub predicted_activation_bytes: Option<u64>,
-    pub loss: f32,
-    pub gradient_digest: String,
-}
-
-/// Measures every combination, and writes the results after each.
+/// Measures, or reads what was measured.
 pub fn run(global: &Global, options: &BenchOptions) -> Result<(), Failure> {
-    let device = device::by_name(&global.device)?;
-    if let Some(path) = &options.export {
-        export::check(path)?;
+    match &options.command {
+        Some(BenchCommand::Compare(options)) => compare::run(global.format, options),
+        Some(BenchCommand::Report(options)) => report(global.format, options),
+        None => sweep(global, &options.sweep),
     }
-    let cases = cases(global, options)?;
-    let rounds =
-        (options.warmup + options.steps) * cases.iter().map(|case| case.strategies.len()).sum::<usize>();
-    let bar = ProgressBar::new(rounds as u64);
+}
+
+/// Measures every combination.
+fn sweep(global: &Global, options: &SweepOptions) -> Result<(), Failure> {
+    let device = device::by_name(&global.device)?;
+    let output = Output::new(&options.output)?;
+    let cases = sweep::cases(global, options)?;
+    let rounds = options.warmup + options.steps;
+    let steps = rounds * cases.iter().map(|case| case.configurations.len()).sum::<usize>();
+    let bar = ProgressBar::new(steps as u64);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {eta} left, {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
 
-    let mut results = Results { machine: Machine::look(), runs: Vec::new() };
     let trace = options.trace.is_some().then(Trace::new);
-    for case in cases {
-        results.runs.extend(measure(case, global.seed, &device, &bar, trace.clone())?);
-        if let Some(path) = &options.export {
-            export::write(path, &results)?;
-        }
+    let measurement = Measurement {
+        warmup: options.warmup,
+        steps: options.steps,
+        numbers: options.numbers,
+        seed: global.seed,
+        device: &device,
+        pools: measure::pools(&options.threads)?,
+        bar: &bar,
+        trace: trace.as_ref(),
+        output: &output,
+    };
+    let mut results = Results { machine: Machine::look(), ..Results::default() };
+    let together = if options.one_at_a_time { 1 } else { cases.len() };
+    for cases in cases.chunks(together) {
+        measurement.add(cases, &mut results)?;
     }
     bar.finish_and_clear();
     if let (Some(path), Some(trace)) = (&options.trace, &trace) {
         trace_file::write(path, trace)?;
     }
-    match global.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&results)?),
-        Format::Text => print!("{}", export::text(&results)),
+    print(global.format, &results);
+    Ok(())
+}
+
+/// Writes what was measured in other formats.
+fn report(format: Format, options: &ReportOptions) -> Result<(), Failure> {
+    let output = Output::new(&options.output)?;
+    let results = export::read(&options.results, Results::parse)?;
+    output.write(&results)?;
+    if options.output.export.is_empty() {
+        print(format, &results);
     }
     Ok(())
 }
 
-/// Every network, depth and batch size, each with all strategies.
-fn cases(global: &Global, options: &BenchOptions) -> Result<Vec<Case>, Failure> {
-    let strategies = options
-        .strategy
-        .iter()
-        .map(|name| options::strategy(name, options.budget))
-        .collect::<Result<Vec<_>, _>>()?;
-    let depths: Vec<Option<usize>> =
-        if options.depth.is_empty() { vec![None] } else { options.depth.iter().copied().map(Some).collect() };
-    let mut cases = Vec::new();
-    for name in &options.model {
-        for &depth in &depths {
-            let model = options.changes.apply(name, depth)?;
-            for &batch in &options.batch {
-                cases.push(Case {
-                    name: name.clone(),
-                    model: model.clone(),
-                    batch,
-                    strategies: strategies.clone(),
-                    numbers: options.numbers,
-                    warmup: options.warmup,
-                    steps: options.steps,
-                    threads: global.threads.unwrap_or_else(rayon::current_num_threads),
-                });
-            }
-        }
+fn print(format: Format, results: &Results) {
+    match format {
+        Format::Json => println!("{}", Written::Json.render(results, None)),
+        Format::Text => print!("{}", Written::Text.render(results, None)),
     }
-    Ok(cases)
-}
-
-fn measure(
-    case: Case,
-    seed: u64,
-    device: &Device,
-    bar: &ProgressBar,
-    trace: Option<Trace>,
-) -> Result<Vec<Run>, Failure> {
-    let model = case.model.clone();
-    bar.set_message(format!("{}, batch {}", case.name, case.batch));
-    with_network(
-        &model,
-        seed,
-        device,
-        Measurement { case, seed, device: device.clone(), bar: bar.clone(), trace },
-    )
 }

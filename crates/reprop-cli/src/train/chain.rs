@@ -45,6 +45,8 @@ pub struct ChainTraining {
     device: Device,
     format: Format,
     trace: Option<(PathBuf, Trace)>,
+    /// Folder for TensorBoard's events.
+    tensorboard: Option<PathBuf>,
 }
 
 /// Where snapshots go, and what a killed pass left there.
@@ -72,7 +74,8 @@ impl ChainTraining {
         let config = settings.network(text.symbols.len())?;
         let trace = options.trace.clone().map(|path| (path, Trace::new()));
         let (device, format) = (device.clone(), global.format);
-        Ok(Some(Self { settings, start, folder, text, config, device, format, trace }))
+        let tensorboard = options.tensorboard.clone();
+        Ok(Some(Self { settings, start, folder, text, config, device, format, trace, tensorboard }))
     }
 
     /// Trains to the end.
@@ -80,7 +83,7 @@ impl ChainTraining {
         let ChainSettings { sequence, slots, batch, steps, lr, .. } = self.settings;
         let recipe = Recipe::by_name("text")?;
         let (mut network, mut optimizer, first) = self.begin()?;
-        let mut metrics = MetricsFile::open(&self.folder, first)?;
+        let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let per_epoch = self.settings.windows(&self.text)?;
         let mut snapshots = self.snapshots()?;
         let interrupted = watch_interrupts()?;

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::whole_file::write_whole;
 
+use super::tensorboard::EventFile;
+
 /// What is known after a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Metrics {
@@ -30,12 +32,16 @@ pub struct Metrics {
 /// Appends to the file of a run.
 pub struct MetricsFile {
     lines: BufWriter<File>,
+    /// The same for TensorBoard, where asked for.
+    events: Option<EventFile>,
 }
 
 impl MetricsFile {
     /// Opens the file, keeping the lines of the first `steps` steps: a run that was killed has written lines that its
     /// record does not cover, and will write them again.
-    pub fn open(run: &Path, steps: usize) -> Result<Self, Failure> {
+    ///
+    /// With a folder for TensorBoard, a new file of events goes there.
+    pub fn open(run: &Path, steps: usize, tensorboard: Option<&Path>) -> Result<Self, Failure> {
         let path = run.join("metrics.jsonl");
         let kept: String = match fs::read_to_string(&path) {
             Ok(text) => text
@@ -49,13 +55,26 @@ impl MetricsFile {
         };
         write_whole(&path, kept.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path);
-        Ok(Self { lines: BufWriter::new(file.with_context(|| format!("cannot open {}", path.display()))?) })
+        let lines = BufWriter::new(file.with_context(|| format!("cannot open {}", path.display()))?);
+        Ok(Self { lines, events: tensorboard.map(EventFile::create).transpose()? })
     }
 
     /// Writes one line.
     pub fn write(&mut self, metrics: &Metrics) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.lines, metrics)?;
         self.lines.write_all(b"\n")?;
-        Ok(self.lines.flush()?)
+        self.lines.flush()?;
+        if let Some(events) = &mut self.events {
+            let mut values = vec![
+                ("loss", f64::from(metrics.loss)),
+                ("accuracy", metrics.accuracy),
+                ("samples_per_second", metrics.samples_per_second),
+                ("activation_peak_bytes", metrics.activation_peak_bytes as f64),
+            ];
+            values.extend(metrics.test_accuracy.map(|accuracy| ("test_accuracy", accuracy)));
+            values.extend(metrics.test_loss.map(|loss| ("test_loss", loss)));
+            events.scalars(metrics.step as u64, &values)?;
+        }
+        Ok(())
     }
 }

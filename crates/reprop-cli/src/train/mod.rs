@@ -4,6 +4,7 @@ mod chain;
 mod chain_report;
 mod chain_settings;
 mod clip;
+mod live;
 mod metrics;
 mod pipeline;
 mod recipe;
@@ -11,6 +12,7 @@ mod record;
 mod report;
 mod run;
 mod settings;
+mod tensorboard;
 mod text;
 mod text_settings;
 
@@ -81,6 +83,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         format: global.format,
         trace: options.trace.is_some().then(Trace::new),
         trace_file: options.trace,
+        tensorboard: options.tensorboard,
         threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)

@@ -10,7 +10,6 @@ use std::time::Instant;
 use anyhow::Context as _;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use indicatif::{ProgressBar, ProgressStyle};
 use reprop::{Meter, Pass, Trace, named_parameters, parameter_digest};
 use reprop_data::{Ahead, Augmentation, Images, Split, order, shift};
 
@@ -24,6 +23,7 @@ use crate::trace_file;
 use crate::whole_file::write_whole;
 
 use super::clip::clip;
+use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
 use super::pipeline;
 use super::recipe::AugmentationName;
@@ -53,6 +53,8 @@ pub struct Training {
     pub format: Format,
     pub trace_file: Option<PathBuf>,
     pub trace: Option<Trace>,
+    /// Folder for TensorBoard's events.
+    pub tensorboard: Option<PathBuf>,
     /// Threads to compute with.
     pub threads: usize,
 }
@@ -71,10 +73,10 @@ impl Task for Training {
             (images, labels)
         })?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
-        let mut metrics = MetricsFile::open(&self.folder, first)?;
+        let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let interrupted = watch_interrupts()?;
-        let bar = progress(steps, first);
+        let live = Live::new(steps, first);
         memory::reset_peak();
 
         let mut activation_peak = 0;
@@ -116,8 +118,7 @@ impl Task for Training {
                 test_loss: None,
             };
             metrics.write(&line)?;
-            bar.set_position(done as u64);
-            bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
+            live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
                 record::save(&self.folder, &network, &optimizer, done)?;
             }
@@ -125,7 +126,7 @@ impl Task for Training {
                 break;
             }
         }
-        bar.finish_and_clear();
+        live.finish();
         if let (Some(path), Some(trace)) = (&self.trace_file, &self.trace) {
             trace_file::write(path, trace)?;
         }
@@ -285,12 +286,4 @@ pub(super) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
     Ok(interrupted)
-}
-
-/// A bar on a terminal, nothing elsewhere.
-pub fn progress(steps: usize, first: usize) -> ProgressBar {
-    let bar = ProgressBar::new(steps as u64).with_position(first as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {elapsed} of {duration}, {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }

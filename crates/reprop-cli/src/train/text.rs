@@ -17,8 +17,9 @@ use crate::images::hits;
 use crate::options::{Format, Global, TrainOptions};
 use crate::{device, memory, plan, safetensors_file};
 
+use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
-use super::run::{prepare, progress, watch_interrupts};
+use super::run::{prepare, watch_interrupts};
 use super::settings::Settings;
 use super::text_settings::{TextSettings, TextSplit};
 use super::{output_folder, record};
@@ -44,6 +45,8 @@ struct TextRun {
     split: TextSplit,
     folder: PathBuf,
     device: Device,
+    /// Folder for TensorBoard's events.
+    tensorboard: Option<PathBuf>,
 }
 
 /// The state that a run begins or goes on with.
@@ -95,7 +98,7 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
     };
     let network = settings.model(&bpe)?.init(settings.run.seed, &device);
     let folder = options.resume.clone().unwrap_or_else(|| output_folder(options));
-    let run = TextRun { settings, split, folder, device };
+    let run = TextRun { settings, split, folder, device, tensorboard: options.tensorboard.clone() };
     let begun = run.begin(network, &bpe, options)?;
     run.train(begun, global.format)
 }
@@ -145,9 +148,9 @@ impl TextRun {
         let Settings { batch, steps, lr, seed, .. } = self.settings.run;
         let text = &self.split.train;
         let per_epoch = text.len().div_ceil(batch);
-        let mut metrics = MetricsFile::open(&self.folder, first)?;
+        let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let interrupted = watch_interrupts()?;
-        let bar = progress(steps, first);
+        let live = Live::new(steps, first);
         memory::reset_peak();
         let (mut done, mut activation_peak, mut tested) = (first, 0, None);
         for step in first..steps {
@@ -181,8 +184,7 @@ impl TextRun {
                 test_loss: tested.map(|(loss, _)| loss),
             };
             metrics.write(&line)?;
-            bar.set_position(done as u64);
-            bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
+            live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
                 record::save(&self.folder, &network, &optimizer, done)?;
             }
@@ -190,7 +192,7 @@ impl TextRun {
                 break;
             }
         }
-        bar.finish_and_clear();
+        live.finish();
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
         let tested = tested.map_or_else(|| self.evaluate(&network), Ok)?;
         self.report(&network, done, tested, activation_peak, format)

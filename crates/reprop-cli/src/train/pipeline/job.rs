@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Int, Tensor};
-use indicatif::ProgressBar;
 use reprop::{Pass, Trace};
 use reprop_pipeline::{Job, Orders, Report, Score};
 
 use crate::images::{Batch, ImageNetwork, hits};
 use crate::options::Numbers;
 
+use super::super::live::Live;
 use super::super::metrics::{Metrics, MetricsFile};
 use super::super::run::Training;
 use super::super::settings::Settings;
@@ -25,7 +25,7 @@ pub struct ImageJob<'t> {
     pub per_epoch: usize,
     pub interrupted: Arc<AtomicBool>,
     pub metrics: Mutex<Option<MetricsFile>>,
-    pub bar: ProgressBar,
+    pub live: Live,
     /// When the last batch came down.
     pub clock: Mutex<Instant>,
     /// One a stage, if there is a trace.
@@ -114,8 +114,8 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
             test_accuracy: None,
             test_loss: None,
         };
-        self.bar.set_position(report.batch + 1);
-        self.bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
+        // Stages measure for themselves; what comes here is the sum.
+        self.live.step(&line, None);
         match &mut *lock(&self.metrics) {
             Some(metrics) => metrics.write(&line).map_err(|failure| failure.to_string()),
             None => Ok(()),

@@ -19,8 +19,9 @@ use crate::failure::Failure;
 use crate::images::ImageNetwork;
 use crate::{memory, safetensors_file, trace_file};
 
+use super::live::Live;
 use super::metrics::MetricsFile;
-use super::run::{Training, progress, watch_interrupts};
+use super::run::{Training, watch_interrupts};
 use job::ImageJob;
 pub use options::{PipelineOptions, PipelineSettings};
 
@@ -97,14 +98,15 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
 fn make_job(training: &Training, stages: usize, first: bool) -> Result<ImageJob<'_>, Failure> {
     let steps = training.settings.steps;
     let done = files::position(&training.folder)?.map_or(0, |batch| batch as usize + 1);
-    let metrics = if first { Some(MetricsFile::open(&training.folder, done)?) } else { None };
+    let open = || MetricsFile::open(&training.folder, done, training.tensorboard.as_deref());
+    let metrics = if first { Some(open()?) } else { None };
     Ok(ImageJob {
         training,
         numbers: training.settings.numbers()?,
         per_epoch: training.data.train.len().div_ceil(training.settings.batch),
         interrupted: watch_interrupts()?,
         metrics: Mutex::new(metrics),
-        bar: if first { progress(steps, done) } else { indicatif::ProgressBar::hidden() },
+        live: if first { Live::new(steps, done) } else { Live::silent() },
         clock: Mutex::new(Instant::now()),
         traces: training.trace.iter().flat_map(|_| (0..stages).map(|_| Trace::new())).collect(),
         activation_peak: Mutex::new(0),
@@ -117,7 +119,7 @@ fn finish<const D: usize, N: ImageNetwork<D>>(
     job: &ImageJob<'_>,
     outcome: &Outcome<N>,
 ) -> Result<(), Failure> {
-    job.bar.finish_and_clear();
+    job.live.finish();
     if let Some(path) = &training.trace_file {
         trace_file::write_rows(path, &job.traces, "stage")?;
     }

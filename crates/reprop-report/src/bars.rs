@@ -1,11 +1,8 @@
-//! Results as pictures: bars of memory and throughput, alone or in a page with the table.
+//! Results as one picture for documents: bars of memory and throughput.
 
 use std::fmt::Write as _;
 
-use crate::bytes::human;
-
-use super::export::{COLUMNS, cells};
-use super::{Results, Run};
+use crate::{Results, Run, escape, human};
 
 const WIDTH: usize = 760;
 /// Height of a bar with its gap.
@@ -15,8 +12,8 @@ const TITLE: usize = 30;
 const LEFT: f64 = 250.0;
 const LONGEST: f64 = 400.0;
 
-/// Both sets of bars.
-pub fn svg(results: &Results) -> String {
+/// Both sets of bars. Colours are fixed: documents show it on their own ground.
+pub(crate) fn svg(results: &Results) -> String {
     let height = TITLE + ROW * results.runs.len();
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{WIDTH}\" height=\"{}\" \
@@ -33,26 +30,6 @@ pub fn svg(results: &Results) -> String {
             |v| human(v as u64)
         ),
         bars(height + ROW, "Samples a second", results, |run| run.samples_per_second, |v| format!("{v:.1}")),
-    )
-}
-
-/// One file with no outside parts: the bars and the table.
-pub fn html(results: &Results) -> String {
-    let mut rows = String::new();
-    for run in &results.runs {
-        let _ = write!(rows, "<tr><td>{}</td></tr>", cells(run).map(|cell| escape(&cell)).join("</td><td>"));
-    }
-    format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>reprop bench</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><style>body{{font:15px sans-serif;margin:2em}}\
-         table{{border-collapse:collapse}}td,th{{padding:.3em .7em;border-bottom:1px solid #ccc;text-align:left}}\
-         svg{{max-width:100%;height:auto}}</style><h1>reprop bench</h1><p>{}, {} cores, {}</p>{}\
-         <table><thead><tr><th>{}</th></tr></thead><tbody>{rows}</tbody></table></html>\n",
-        escape(&results.machine.processor),
-        results.machine.cores,
-        human(results.machine.memory_bytes),
-        svg(results),
-        COLUMNS.join("</th><th>")
     )
 }
 
@@ -78,7 +55,7 @@ fn bars(
             escape(&run.model),
             run.depth,
             run.batch,
-            escape(&run.strategy),
+            escape(&run.way()),
             y + 1,
             colour(&run.strategy),
             LEFT + length + 6.0,
@@ -93,10 +70,7 @@ fn colour(strategy: &str) -> &'static str {
     match strategy {
         "stored" => "#8a8a8a",
         "reprop" => "#4a7fb5",
-        _ => "#c8553d",
+        "pareprop" => "#c8553d",
+        _ => "#0f766e",
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

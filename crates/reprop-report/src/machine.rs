@@ -2,15 +2,20 @@
 
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine, as far as it tells.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
+    /// The processor's name.
     pub processor: String,
+    /// Cores that the process may use.
     pub cores: usize,
+    /// Memory in all.
     pub memory_bytes: u64,
+    /// The operating system.
     pub system: String,
+    /// The version of reprop.
     pub version: String,
 }
 

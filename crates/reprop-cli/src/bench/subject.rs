@@ -1,0 +1,136 @@
+//! A network that is measured, whatever its type.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
+use reprop::optim::AdamWConfig;
+use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
+use reprop_models::ImageShape;
+
+use crate::failure::Failure;
+use crate::images::{Batch, ImageNetwork, Task};
+use crate::memory;
+use crate::options::Numbers;
+use crate::plan;
+
+/// A network with its optimizer.
+pub trait Subject: Send {
+    /// Blocks and transitions.
+    fn depth(&self) -> usize;
+
+    /// What `auto` comes to, found before the clock starts; other strategies are themselves.
+    fn resolve(&mut self, batch: usize, strategy: Strategy) -> Result<Strategy, Failure>;
+
+    /// Activation bytes at the peak, where the network can tell.
+    fn predicted(&mut self, batch: usize, strategy: Strategy) -> Result<Option<u64>, Failure>;
+
+    /// One step with its optimizer. The updated network is thrown away, so that every step sees the same weights.
+    fn step(
+        &mut self,
+        batch: usize,
+        strategy: Strategy,
+        round: usize,
+        trace: Option<&Trace>,
+    ) -> Result<Taken, Failure>;
+}
+
+/// What a step was.
+pub struct Taken {
+    pub seconds: f64,
+    pub loss: f32,
+    /// Of the first round; hashing takes time.
+    pub digest: Option<String>,
+    pub activation_peak_bytes: u64,
+    /// The most that the process held meanwhile.
+    pub peak_bytes: u64,
+}
+
+/// Makes a network into a subject.
+pub struct Making {
+    pub images: ImageShape,
+    pub numbers: Numbers,
+    pub seed: u64,
+    pub device: Device,
+}
+
+impl Task for Making {
+    type Output = Box<dyn Subject>;
+
+    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+        let optimizer = AdamWConfig::new().init();
+        Box::new(Measured::<D, N> { network, optimizer, batches: BTreeMap::new(), making: self })
+    }
+}
+
+struct Measured<const D: usize, N> {
+    network: N,
+    optimizer: ModuleOptimizer,
+    /// Noise, by its size.
+    batches: BTreeMap<usize, Batch>,
+    making: Making,
+}
+
+impl<const D: usize, N: ImageNetwork<D>> Measured<D, N> {
+    fn pass(&self, round: usize) -> Pass {
+        let numbers = self.making.numbers;
+        Pass::training(self.making.seed)
+            .step(round as u64)
+            .arithmetic(numbers.arithmetic())
+            .precision(numbers.precision())
+            .kernels(numbers.kernels)
+            .meter(Meter::new())
+    }
+}
+
+impl<const D: usize, N: ImageNetwork<D>> Subject for Measured<D, N> {
+    fn depth(&self) -> usize {
+        self.network.pieces().len()
+    }
+
+    fn resolve(&mut self, batch: usize, strategy: Strategy) -> Result<Strategy, Failure> {
+        let Making { images, seed, ref device, .. } = self.making;
+        plan::resolve(&self.network, batch, &self.pass(0), strategy, || {
+            let Batch { images, labels } = Batch::noise(batch, images, seed, device);
+            (images, labels)
+        })
+    }
+
+    fn predicted(&mut self, batch: usize, strategy: Strategy) -> Result<Option<u64>, Failure> {
+        let prediction = self.network.predicted(batch, &self.pass(0), strategy)?;
+        Ok(prediction.map(|prediction| prediction.activation_peak))
+    }
+
+    fn step(
+        &mut self,
+        batch: usize,
+        strategy: Strategy,
+        round: usize,
+        trace: Option<&Trace>,
+    ) -> Result<Taken, Failure> {
+        let pass = match trace {
+            Some(trace) => self.pass(round).trace(trace),
+            None => self.pass(round),
+        };
+        let Making { images, seed, device, .. } = &self.making;
+        let noise = self.batches.entry(batch).or_insert_with(|| Batch::noise(batch, *images, *seed, device));
+        let Batch { images, labels } = noise.clone();
+        memory::reset_peak();
+        let start = Instant::now();
+        let result = self.network.step(images, labels, pass, strategy)?;
+        let mut time = start.elapsed();
+        let digest = (round == 0).then(|| gradient_digest(&self.network, &result.gradients));
+        let start = Instant::now();
+        let updated = self.optimizer.step(1e-3, self.network.clone(), result.gradients);
+        time += start.elapsed();
+        drop(updated);
+        Ok(Taken {
+            seconds: time.as_secs_f64(),
+            loss: result.loss,
+            digest,
+            activation_peak_bytes: result.memory.activation_peak,
+            peak_bytes: memory::peak(),
+        })
+    }
+}
