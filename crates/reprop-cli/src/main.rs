@@ -10,10 +10,12 @@ mod memory;
 mod models;
 mod options;
 mod safetensors_file;
+mod sample;
 mod schedule;
 mod trace_file;
 mod train;
 mod verify;
+mod weights_file;
 mod whole_file;
 
 use std::panic;

@@ -3,23 +3,21 @@
 use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
-use burn::tensor::Device;
 use indicatif::ProgressBar;
 use reprop::optim::AdamWConfig;
 use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
-use reprop_models::Model;
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork, Task};
 use crate::memory;
 use crate::options::Numbers;
+use crate::sample::{AnyModel, Sample, Scored, Trial};
 
 use super::Run;
 
 /// One network and batch size, with all strategies to compare.
 pub struct Case {
     pub name: String,
-    pub model: Model,
+    pub model: AnyModel,
     pub batch: usize,
     pub strategies: Vec<Strategy>,
     pub numbers: Numbers,
@@ -31,7 +29,6 @@ pub struct Case {
 pub struct Measurement {
     pub case: Case,
     pub seed: u64,
-    pub device: Device,
     pub bar: ProgressBar,
     pub trace: Option<Trace>,
 }
@@ -50,11 +47,7 @@ impl Measurement {
         }
     }
 
-    fn blank<const D: usize, N: ImageNetwork<D>>(
-        &self,
-        network: &N,
-        strategy: Strategy,
-    ) -> Result<Run, Failure> {
+    fn blank<const D: usize, N: Scored<D>>(&self, network: &N, strategy: Strategy) -> Result<Run, Failure> {
         let prediction = network.predicted(self.case.batch, &self.pass(0), strategy)?;
         Ok(Run {
             model: self.case.name.clone(),
@@ -74,19 +67,19 @@ impl Measurement {
     }
 
     /// One step with its optimizer. The updated network is thrown away, so that every strategy sees the same weights.
-    fn step<const D: usize, N: ImageNetwork<D>>(
+    fn step<const D: usize, N: Scored<D>>(
         &self,
         network: &N,
         optimizer: &mut ModuleOptimizer,
-        batch: &Batch,
+        sample: &Sample<D, N>,
         round: usize,
         strategy: Strategy,
         run: &mut Run,
     ) -> Result<f64, Failure> {
-        let Batch { images, labels } = batch.clone();
+        let (input, target) = (sample.input.clone(), sample.target.clone());
         memory::reset_peak();
         let start = Instant::now();
-        let result = network.step(images, labels, self.pass(round), strategy)?;
+        let result = network.step(input, target, self.pass(round), strategy)?;
         let mut time = start.elapsed();
         if round == 0 {
             run.gradient_digest = gradient_digest(network, &result.gradients);
@@ -103,12 +96,11 @@ impl Measurement {
     }
 }
 
-impl Task for Measurement {
+impl Trial for Measurement {
     type Output = Result<Vec<Run>, Failure>;
 
-    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
-        let Case { batch, warmup, steps, ref strategies, ref model, .. } = self.case;
-        let samples = Batch::noise(batch, model.images(), self.seed, &self.device);
+    fn run<const D: usize, N: Scored<D>>(self, network: N, sample: &Sample<D, N>) -> Self::Output {
+        let Case { batch, warmup, steps, ref strategies, .. } = self.case;
         let mut optimizer = AdamWConfig::new().init();
         let mut runs = strategies
             .iter()
@@ -116,7 +108,7 @@ impl Task for Measurement {
             .collect::<Result<Vec<_>, _>>()?;
         for round in 0..warmup + steps {
             for (&strategy, run) in strategies.iter().zip(&mut runs) {
-                let seconds = self.step(&network, &mut optimizer, &samples, round, strategy, run)?;
+                let seconds = self.step(&network, &mut optimizer, sample, round, strategy, run)?;
                 if round >= warmup {
                     run.step_seconds.push(seconds);
                 }

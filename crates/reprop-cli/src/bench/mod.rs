@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::device;
 use crate::failure::Failure;
-use crate::images::with_network;
 use crate::options::{self, BenchOptions, Format, Global};
+use crate::sample::with_sample;
 use crate::trace_file;
 
 use machine::Machine;
@@ -88,7 +88,7 @@ fn cases(global: &Global, options: &BenchOptions) -> Result<Vec<Case>, Failure> 
     let mut cases = Vec::new();
     for name in &options.model {
         for &depth in &depths {
-            let model = options.changes.apply(name, depth)?;
+            let model = options.changes.apply_any(name, depth)?;
             for &batch in &options.batch {
                 cases.push(Case {
                     name: name.clone(),
@@ -113,12 +113,7 @@ fn measure(
     bar: &ProgressBar,
     trace: Option<Trace>,
 ) -> Result<Vec<Run>, Failure> {
-    let model = case.model.clone();
-    bar.set_message(format!("{}, batch {}", case.name, case.batch));
-    with_network(
-        &model,
-        seed,
-        device,
-        Measurement { case, seed, device: device.clone(), bar: bar.clone(), trace },
-    )
+    let (model, batch) = (case.model.clone(), case.batch);
+    bar.set_message(format!("{}, batch {batch}", case.name));
+    with_sample(&model, batch, seed, device, Measurement { case, seed, bar: bar.clone(), trace })
 }

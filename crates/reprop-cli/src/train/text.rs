@@ -15,7 +15,7 @@ use crate::bytes::human;
 use crate::failure::Failure;
 use crate::images::hits;
 use crate::options::{Format, Global, TrainOptions};
-use crate::{device, memory, safetensors_file};
+use crate::{device, memory, safetensors_file, weights_file};
 
 use super::metrics::{Metrics, MetricsFile};
 use super::run::{prepare, progress, watch_interrupts};
@@ -86,6 +86,10 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
         None => TextSettings::new(global, options)?,
     };
     let network = settings.model(&bpe)?.init(settings.run.seed, &device);
+    let network = match &options.init {
+        Some(path) => weights_file::begin_with(network, path, options.names)?,
+        None => network,
+    };
     let folder = options.resume.clone().unwrap_or_else(|| output_folder(options));
     let run = TextRun { settings, split, folder, device };
     let begun = run.begin(network, &bpe, options)?;
@@ -132,6 +136,10 @@ impl TextRun {
         let strategy = self.settings.run.strategy()?;
         let text = &self.split.train;
         let per_epoch = text.len().div_ceil(batch);
+        // Whatever it began with: a run that is killed in its first epoch begins with it again.
+        if first == 0 {
+            record::save(&self.folder, &network, &optimizer, None, first)?;
+        }
         let mut metrics = MetricsFile::open(&self.folder, first)?;
         let interrupted = watch_interrupts()?;
         let bar = progress(steps, first);
@@ -171,7 +179,7 @@ impl TextRun {
             bar.set_position(done as u64);
             bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
             if stop || whole_epoch || done == steps {
-                record::save(&self.folder, &network, &optimizer, done)?;
+                record::save(&self.folder, &network, &optimizer, None, done)?;
             }
             if stop {
                 break;

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use reprop::{Pass, Strategy};
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork};
+use crate::sample::{Sample, Scored};
 
 /// The change of the loss to aim at, relative to it.
 const CHANGE: f64 = 0.01;
@@ -21,15 +21,15 @@ const LONGEST: f64 = 0.05;
 const NEGLIGIBLE: f64 = 1e-4;
 
 /// The parameter whose gradient differs most from its central difference, and by how much relative to it.
-pub fn worst<const D: usize, N: ImageNetwork<D>>(
+pub fn worst<const D: usize, N: Scored<D>>(
     network: &N,
-    batch: &Batch,
+    sample: &Sample<D, N>,
     gradients: &GradientsParams,
     pass: impl Fn() -> Pass,
 ) -> Result<(String, f64), Failure> {
     let loss = |network: &N| -> Result<f64, Failure> {
-        let Batch { images, labels } = batch.clone();
-        Ok(f64::from(network.record(images, labels, pass(), Strategy::Reprop)?.loss()))
+        let (input, target) = (sample.input.clone(), sample.target.clone());
+        Ok(f64::from(network.record(input, target, pass(), Strategy::Reprop)?.loss()))
     };
     let here = loss(network)?;
     let mut slopes = Slopes { path: Vec::new(), gradients, found: Vec::new() };
