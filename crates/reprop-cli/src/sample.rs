@@ -51,13 +51,17 @@ pub fn with_sample<T: Trial>(
             with_network(model, seed, device, OnImages { batch, trial })
         }
         AnyModel::Text(config) => {
+            // Wide initial weights, so that no gradient drowns in the rounding of the loss.
+            let deviation = (config.width as f64).sqrt().recip();
+            let config = RevRobertaConfig { deviation, ..config.clone() };
             let (count, length) = (batch * config.length, config.length);
             let token = |index: usize| {
                 // As in batches of images.
                 let hash = (index as u64).wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
                 (hash % config.vocabulary as u64) as i64
             };
-            let asked = |index: usize| if index % ASKED == 0 { token(index + count) } else { NOT_ASKED };
+            let asked =
+                |index: usize| if index.is_multiple_of(ASKED) { token(index + count) } else { NOT_ASKED };
             let tensor = |values: Vec<i64>| -> Tensor<2, Int> {
                 Tensor::from_data(TensorData::new(values, [batch, length]), &device.clone().inner())
             };

@@ -50,9 +50,9 @@ fn a_killed_run_on_text_ends_with_the_same_parameters() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("short.txt");
     // Enough for some batches an epoch.
-    let text: String =
-        (0..900).map(|number| format!("line {number} of {} in all. ", number * 37 % 101)).collect();
-    fs::write(&file, text).expect("a file");
+    let lines: Vec<String> =
+        (0..900).map(|number| format!("line {number} of {} in all.", number * 37 % 101)).collect();
+    fs::write(&file, lines.join(" ")).expect("a file");
     let file = file.to_str().expect("a name in UTF-8").to_owned();
     let start = |name: &str| -> (String, Vec<String>) {
         let out = folder.path().join(name).to_str().expect("a name in UTF-8").to_owned();

@@ -1,4 +1,4 @@
-//! ImageNet32: `ImageNet` at 32x32 pixels, in its published batch files (Chrabaszcz, Loshchilov & Hutter, *A downsampled variant
+//! `ImageNet32`: `ImageNet` at 32x32 pixels, in its published batch files (Chrabaszcz, Loshchilov & Hutter, *A downsampled variant
 //! of `ImageNet`*, 2017).
 //!
 //! `train_data_batch_1` to `train_data_batch_10` and `val_data` are pickles of a dictionary: `data`, an array of bytes, a row

@@ -10,8 +10,11 @@ use crate::error::unreadable;
 use crate::pickle::{self, Value};
 use crate::{Error, Result};
 
-/// A tensor by its shape and values.
-pub type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+/// Tensors by name, each by its shape and values.
+pub type NamedTensors = BTreeMap<String, Shaped>;
+
+/// Shape and values, the last axis fastest.
+type Shaped = (Vec<usize>, Vec<f32>);
 
 /// Names under which training programs keep the weights, beside what else they save.
 const INSIDE: [&str; 3] = ["state_dict", "model_state", "model"];
@@ -57,7 +60,7 @@ fn tensors(file: &[u8]) -> std::result::Result<NamedTensors, String> {
 fn tensor<'f>(
     value: &Value,
     storage: impl Fn(&str) -> Option<&'f [u8]>,
-) -> std::result::Result<Option<(Vec<usize>, Vec<f32>)>, String> {
+) -> std::result::Result<Option<Shaped>, String> {
     if let Some(([data, ..], _)) = value.call("torch._utils _rebuild_parameter") {
         return tensor(data, storage);
     }

@@ -79,9 +79,8 @@ impl ModuleMapper for Load {
             }
             Some(data) => {
                 return param.map(|value| {
-                    let device = value.device();
-                    let loaded = Tensor::from_data(data, &device.clone().inner());
-                    if device.is_autodiff() { loaded.autodiff() } else { loaded }
+                    let trained = value.is_require_grad();
+                    Tensor::from_data(data, &value.device()).set_require_grad(trained)
                 });
             }
         };

@@ -191,9 +191,10 @@ impl Training {
         network: &N,
     ) -> Result<Option<Average<N>>, Failure> {
         let Some(decay) = self.settings.recipe.ema else { return Ok(None) };
-        let kept = match record::exists(&self.folder) {
-            true => record::load_average(&self.folder, network.clone())?,
-            false => None,
+        let kept = if record::exists(&self.folder) {
+            record::load_average(&self.folder, network.clone())?
+        } else {
+            None
         };
         Ok(Some(kept.map_or_else(|| Average::new(network, decay), |kept| Average::resumed(kept, decay))))
     }
