@@ -2,7 +2,6 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{Head, Network, Stem};
-use reprop_data::Images;
 use reprop_models::{ImageShape, Model, ResNet, Vit};
 use reprop_pipeline::Piped;
 
@@ -51,18 +50,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The samples of `images` at `indices`, with the pixels that `pixels` gives for each.
-    pub fn gather(
-        images: &Images,
-        indices: &[usize],
-        device: &Device,
-        pixels: impl Fn(usize) -> Vec<f32>,
-    ) -> Self {
-        let pixels = indices.iter().flat_map(|&index| pixels(index)).collect();
-        let labels = indices.iter().map(|&index| images.labels[index] as i32).collect();
-        Self::new(pixels, labels, images.channels, images.side, device)
-    }
-
     /// A batch of noise, for measuring: the same for the same seed.
     pub fn noise(count: usize, shape: ImageShape, seed: u64, device: &Device) -> Self {
         let ImageShape { channels, side, classes } = shape;

@@ -11,10 +11,12 @@ mod models;
 mod options;
 mod plan;
 mod safetensors_file;
+mod sample;
 mod schedule;
 mod trace_file;
 mod train;
 mod verify;
+mod weights_file;
 mod whole_file;
 
 use std::panic;

@@ -12,6 +12,7 @@ use crate::bytes::parse_bytes;
 use crate::data::DataOptions;
 use crate::failure::Failure;
 use crate::plan::PlanOptions;
+use crate::sample::AnyModel;
 use crate::schedule::ScheduleOptions;
 use crate::train::PipelineOptions;
 
@@ -101,6 +102,17 @@ impl ModelChanges {
         Ok(model)
     }
 
+    /// The network `name`, of images or of text, with these changes.
+    pub fn apply_any(&self, name: &str, depth: Option<usize>) -> Result<AnyModel, Failure> {
+        let Some(model) = LanguageModel::by_name(name) else {
+            return self.apply(name, depth).map(AnyModel::Images);
+        };
+        let model = model.change(&self.changes(depth));
+        model.check().map_err(|sentence| Failure::usage(format!("{name}: {sentence}")))?;
+        let LanguageModel::RevRoberta(config) = model;
+        Ok(AnyModel::Text(config))
+    }
+
     /// As the catalogue takes them.
     pub fn changes(&self, depth: Option<usize>) -> Changes {
         let Self { image, patch, classes, width, dropout, drop_path } = *self;
@@ -167,14 +179,14 @@ pub struct TrainOptions {
     /// Number of blocks.
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
-    /// The data set: digits; for networks of text, text (a file) or sotu.
+    /// The data set: digits, cifar10, imagenet32 or imagenet; for networks of text, text (a file) or sotu.
     #[arg(long, default_value = "digits", default_value_ifs = chain_default("sotu"), value_name = "NAME")]
     pub data: String,
     /// Where the data is: a text file, or the folder of a set of images; by default where `reprop data get` put it.
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
-    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet, text or vit-small-images; by default what
-    /// fits model and data.
+    /// Optimizer, schedule and augmentation: digits, petra-cifar10, petra-imagenet, rev-mvit-imagenet, rev-swin-imagenet,
+    /// rev-vit-imagenet, text or vit-small-images; by default what fits model and data.
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
     /// Places of a sequence of text; for chains, the symbols that a pass goes back through.
@@ -215,6 +227,15 @@ pub struct TrainOptions {
     /// The highest learning rate, reached after the warm-up; by default the recipe's for this batch.
     #[arg(long, value_name = "RATE", value_parser = learning_rate)]
     pub lr: Option<f64>,
+    /// Judge by a moving average of the weights, which keeps this much of itself in a step, such as 0.999.
+    #[arg(long, value_name = "DECAY", value_parser = decay)]
+    pub ema: Option<f64>,
+    /// Begin with the weights in this file: .safetensors, or a PyTorch file (.pt, .pth) of a state dictionary.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub init: Option<PathBuf>,
+    /// How that file names its weights: own, pytorch (own names, PyTorch's layouts), min-rev or roberta-prelayernorm.
+    #[arg(long, value_name = "NAME", default_value = "own", requires = "init")]
+    pub names: reprop_models::WeightNames,
     /// Folder for record, metrics and weights; by default `run/MODEL-DATA`, replaced each time.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
@@ -295,6 +316,14 @@ pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn decay(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(decay) if (0.0..1.0).contains(&decay) => Ok(decay),
+        Ok(decay) => Err(format!("must be in [0, 1), found {decay}")),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -3,8 +3,9 @@
 mod common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use common::{run, stdout};
+use common::{command, run, stdout};
 
 /// A small network on the embedded text, `steps` steps, into `folder`.
 fn arguments<'a>(steps: &'a str, folder: &'a str) -> Vec<&'a str> {
@@ -41,4 +42,48 @@ fn a_text_that_is_too_short_is_refused_with_its_numbers() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("9 tokens") && errors.contains("126") && errors.contains("hint:"), "{errors}");
+}
+
+/// Killed without warning, in its first epoch or between two records, and resumed.
+#[test]
+fn a_killed_run_on_text_ends_with_the_same_parameters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("short.txt");
+    // Enough for some batches an epoch.
+    let lines: Vec<String> =
+        (0..900).map(|number| format!("line {number} of {} in all.", number * 37 % 101)).collect();
+    fs::write(&file, lines.join(" ")).expect("a file");
+    let file = file.to_str().expect("a name in UTF-8").to_owned();
+    let start = |name: &str| -> (String, Vec<String>) {
+        let out = folder.path().join(name).to_str().expect("a name in UTF-8").to_owned();
+        let network =
+            ["train", "--model", "rev-roberta-base", "--depth", "1", "--width", "16", "--data", "text"];
+        let sizes = ["--vocabulary", "300", "--sequence", "24", "--batch", "16", "--steps", "150", "--from"];
+        let all = network.iter().chain(&sizes).copied().chain([file.as_str(), "--out", out.as_str()]);
+        (out.clone(), all.map(str::to_owned).collect())
+    };
+    let digest = |arguments: &[&str]| {
+        let text = stdout(arguments);
+        let line = text.lines().last().expect("a last line");
+        let outcome: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        outcome["parameters_digest"].as_str().expect("a digest").to_owned()
+    };
+    let (_, whole) = start("whole");
+    let expected = digest(&whole.iter().map(String::as_str).collect::<Vec<_>>());
+    for (name, lines) in [("early", 1), ("late", 90)] {
+        let (out, arguments) = start(name);
+        let mut child = command(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+            .spawn()
+            .expect("the program starts");
+        let deadline = Instant::now() + Duration::from_mins(2);
+        let written =
+            || fs::read_to_string(format!("{out}/metrics.jsonl")).map_or(0, |text| text.lines().count());
+        while written() < lines {
+            assert!(Instant::now() < deadline, "{} lines of metrics after two minutes", written());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().expect("the program is killed");
+        child.wait().expect("the program ends");
+        assert_eq!(digest(&["train", "--resume", &out]), expected, "{name}");
+    }
 }

@@ -20,6 +20,10 @@ fn wrong_usage_is_told_with_its_numbers() {
         (vec!["train", "--classes", "3"], vec!["3 classes", "10"]),
         (vec!["train", "--batch", "0"], vec!["at least 1"]),
         (vec!["train", "--lr", "nan"], vec!["NaN"]),
+        (vec!["train", "--ema", "1"], vec!["[0, 1)"]),
+        (vec!["train", "--init", "a.pt", "--names", "nope"], vec!["`nope`", "min-rev"]),
+        (vec!["train", "--model", "lstm-char", "--ema", "0.9"], vec!["lstm-char", "--ema"]),
+        (vec!["data", "get", "imagenet"], vec!["imagenet", "--from"]),
         (vec!["train", "--dropout", "1.5"], vec!["1.5", "[0, 1)"]),
         (vec!["train", "--budget", "lots"], vec!["2GiB"]),
         (vec!["verify", "--width", "0"], vec!["width", "at least 1"]),
@@ -79,4 +83,19 @@ fn verify_finds_no_difference_and_dumps_what_it_compared() {
         let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("a safetensors file");
         assert!(tensors.names().contains(&name), "{file}: {:?}", tensors.names());
     }
+}
+
+#[test]
+fn a_network_of_text_is_verified_and_measured_like_one_of_images() {
+    let small =
+        ["--model", "rev-roberta-base", "--depth", "2", "--width", "8", "--batch", "1", "--format", "json"];
+    let verdict = stdout(&[&["verify"][..], &small].concat());
+    let verdict: serde_json::Value = serde_json::from_str(&verdict).expect("a verdict in JSON");
+    assert_eq!(verdict["passed"], true, "{verdict}");
+    let results = stdout(&[&["bench", "--warmup", "0", "--steps", "1"][..], &small].concat());
+    let results: serde_json::Value = serde_json::from_str(&results).expect("results in JSON");
+    let digests: Vec<&serde_json::Value> =
+        results["runs"].as_array().expect("runs").iter().map(|run| &run["gradient_digest"]).collect();
+    assert_eq!(digests.len(), 3);
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
 }

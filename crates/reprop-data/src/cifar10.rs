@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use md5::{Digest, Md5};
 
-use crate::{Error, Images, Result, Split};
+use crate::error::{unreadable, unwritable};
+use crate::{Error, Images, Pixels, Result, Split};
 
 const SIDE: usize = 32;
 const CHANNELS: usize = 3;
@@ -207,17 +208,9 @@ fn check_md5(path: &Path, bytes: &[u8], expected: &'static str) -> Result<()> {
 fn images(files: &[Vec<u8>]) -> Images {
     let samples = || files.iter().flat_map(|file| file.chunks_exact(SAMPLE));
     let mut pixels = Vec::with_capacity(samples().count() * CHANNELS * PIXELS);
-    samples().for_each(|sample| pixels.extend(sample[1..].iter().map(|&byte| f32::from(byte) / 255.0)));
+    samples().for_each(|sample| pixels.extend_from_slice(&sample[1..]));
     let labels = samples().map(|sample| sample[0].into()).collect();
-    Images { channels: CHANNELS, side: SIDE, classes: CLASSES, pixels, labels }
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    Error::Unreadable { path: PathBuf::from(path), reason: error.to_string() }
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Error {
-    Error::Unwritable { path: PathBuf::from(path), reason: error.to_string() }
+    Images { channels: CHANNELS, side: SIDE, classes: CLASSES, pixels: Pixels::Bytes(pixels), labels }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The embedded digits.
 
 use crate::random::{Key, Use};
-use crate::{Images, Split};
+use crate::{Images, Pixels, Split};
 
 /// 65 bytes a sample: the label, then the pixels by rows.
 const BYTES: &[u8] = include_bytes!("../data/digits.bin");
@@ -43,13 +43,12 @@ pub fn digits() -> Split {
 }
 
 fn images<'s>(samples: impl Iterator<Item = &'s [u8]>) -> Images {
-    let mut images =
-        Images { channels: 1, side: SIDE, classes: CLASSES, pixels: Vec::new(), labels: Vec::new() };
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for sample in samples {
-        images.labels.push(u32::from(sample[0]));
-        images.pixels.extend(sample[1..].iter().map(|&pixel| f32::from(pixel) / DARKEST));
+        labels.push(u32::from(sample[0]));
+        pixels.extend(sample[1..].iter().map(|&pixel| f32::from(pixel) / DARKEST));
     }
-    images
+    Images { channels: 1, side: SIDE, classes: CLASSES, pixels: Pixels::Floats(pixels), labels }
 }
 
 #[cfg(test)]
@@ -106,13 +105,14 @@ pub(crate) mod tests {
     }
 
     fn bytes(part: &Images, index: usize) -> Vec<u8> {
-        let pixels = part.image(index).iter().map(|pixel| (pixel * DARKEST) as u8);
+        let pixels = part.image(index).into_iter().map(|pixel| (pixel * DARKEST) as u8);
         std::iter::once(part.labels[index] as u8).chain(pixels).collect()
     }
 
     #[test]
     fn pixels_fill_the_unit_interval() {
-        let pixels = digits().train.pixels;
+        let train = digits().train;
+        let pixels: Vec<f32> = (0..train.len()).flat_map(|index| train.image(index)).collect();
         assert!(pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)));
         assert!(pixels.contains(&0.0) && pixels.contains(&1.0));
     }

@@ -1,6 +1,6 @@
 //! What can go wrong, with the numbers in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -97,6 +97,26 @@ pub enum Error {
         /// The number of classes.
         classes: usize,
     },
+    /// A folder of classes without a class in it.
+    #[error("{} holds no folders of images, one a class", path.display())]
+    NoClasses {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder of a class without an image in it.
+    #[error("{} holds no images, neither JPEG nor PNG: the class would never be seen", path.display())]
+    EmptyClass {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A class to be judged by that was never learned from.
+    #[error("{} is a class that {} does not have", path.display(), train.display())]
+    StrangeClass {
+        /// The folder.
+        path: PathBuf,
+        /// Where classes to learn from are.
+        train: PathBuf,
+    },
     /// A file that is not the published one.
     #[error("{} is damaged: its MD5 is {found}, the published file's {expected}", path.display())]
     Checksum {
@@ -118,6 +138,14 @@ pub enum Error {
     /// Tokens that cannot be made of a text, or a vocabulary that cannot be made, read or written.
     #[error("{0}")]
     Tokens(String),
+}
+
+pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    Error::Unreadable { path: path.into(), reason: error.to_string() }
+}
+
+pub(crate) fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::Unwritable { path: path.into(), reason: error.to_string() }
 }
 
 /// The result of reading a set, or of cutting it into batches.

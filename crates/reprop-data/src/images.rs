@@ -1,11 +1,15 @@
 //! Square images with labels.
 
+use crate::picture::Picture;
+use crate::{Augmentation, Result, SampleShape, Samples};
+
 /// Square images of one size, each with the class it belongs to.
 ///
 /// ```
-/// use reprop_data::Images;
+/// use reprop_data::{Images, Pixels};
 ///
-/// let images = Images { channels: 1, side: 1, classes: 3, pixels: vec![0.25, 0.75], labels: vec![2, 0] };
+/// let pixels = Pixels::Floats(vec![0.25, 0.75]);
+/// let images = Images { channels: 1, side: 1, classes: 3, pixels, labels: vec![2, 0] };
 /// assert_eq!(images.len(), 2);
 /// assert_eq!(images.image(1), [0.75]);
 /// ```
@@ -17,10 +21,19 @@ pub struct Images {
     pub side: usize,
     /// Number of classes; labels are below it.
     pub classes: usize,
-    /// Pixels in `[0, 1]`, as `[count, channels, side, side]`.
-    pub pixels: Vec<f32>,
+    /// As `[count, channels, side, side]`.
+    pub pixels: Pixels,
     /// The class of each image.
     pub labels: Vec<u32>,
+}
+
+/// Pixels as they are held.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pixels {
+    /// In `[0, 1]`.
+    Floats(Vec<f32>),
+    /// Parts of 255: a quarter of the memory.
+    Bytes(Vec<u8>),
 }
 
 impl Images {
@@ -51,19 +64,30 @@ impl Images {
         self.channels * self.side * self.side
     }
 
-    /// The pixels of image `index`, as `[channels, side, side]`.
+    /// The pixels of image `index` in `[0, 1]`, as `[channels, side, side]`.
     ///
     /// ```
-    /// let train = reprop_data::digits().train;
-    /// assert_eq!(train.image(5), &train.pixels[5 * 64..6 * 64]);
+    /// use reprop_data::{Images, Pixels};
+    ///
+    /// let pixels = Pixels::Bytes(vec![0, 51, 255]);
+    /// let images = Images { channels: 1, side: 1, classes: 1, pixels, labels: vec![0; 3] };
+    /// assert_eq!([images.image(1), images.image(2)], [[0.2], [1.0]]);
     /// ```
     ///
     /// # Panics
     ///
     /// Panics if there is no such image.
-    pub fn image(&self, index: usize) -> &[f32] {
+    pub fn image(&self, index: usize) -> Vec<f32> {
         let length = self.image_len();
-        &self.pixels[index * length..(index + 1) * length]
+        let span = index * length..(index + 1) * length;
+        match &self.pixels {
+            Pixels::Floats(pixels) => pixels[span].to_vec(),
+            Pixels::Bytes(pixels) => pixels[span].iter().map(|&pixel| f32::from(pixel) / 255.0).collect(),
+        }
+    }
+
+    fn picture(&self, index: usize) -> Picture {
+        Picture { width: self.side, height: self.side, planes: self.image(index) }
     }
 
     /// The pixels, as `[indices, channels, side, side]`, and labels of the images in `indices`.
@@ -71,7 +95,7 @@ impl Images {
     /// ```
     /// let train = reprop_data::digits().train;
     /// let (pixels, labels) = train.gather(&[3, 0]);
-    /// assert_eq!(pixels[64..], *train.image(0));
+    /// assert_eq!(pixels[64..], train.image(0));
     /// assert_eq!(labels, [train.labels[3], train.labels[0]]);
     /// ```
     ///
@@ -81,9 +105,31 @@ impl Images {
     pub fn gather(&self, indices: &[usize]) -> (Vec<f32>, Vec<u32>) {
         let mut pixels = Vec::with_capacity(indices.len() * self.image_len());
         for &index in indices {
-            pixels.extend_from_slice(self.image(index));
+            pixels.extend(self.image(index));
         }
         (pixels, indices.iter().map(|&index| self.labels[index]).collect())
+    }
+}
+
+impl Samples for Images {
+    fn shape(&self) -> SampleShape {
+        SampleShape { channels: self.channels, side: self.side, classes: self.classes }
+    }
+
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn label(&self, index: usize) -> u32 {
+        self.labels[index]
+    }
+
+    fn training(&self, index: usize, augmentation: &Augmentation, seed: u64, epoch: u64) -> Result<Vec<f32>> {
+        Ok(augmentation.training(&self.picture(index), self.side, [seed, epoch, index as u64]))
+    }
+
+    fn evaluation(&self, index: usize, augmentation: &Augmentation) -> Result<Vec<f32>> {
+        Ok(augmentation.evaluation(&self.picture(index), self.side))
     }
 }
 
@@ -94,9 +140,9 @@ impl Images {
 /// assert_eq!(split.train.len() + split.test.len(), 1797);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Split {
+pub struct Split<S = Images> {
     /// What a network learns from.
-    pub train: Images,
+    pub train: S,
     /// What it is judged by.
-    pub test: Images,
+    pub test: S,
 }

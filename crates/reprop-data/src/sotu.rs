@@ -1,6 +1,8 @@
 //! The embedded text.
 
-use miniz_oxide::inflate::decompress_to_vec;
+use std::io::Read as _;
+
+use flate2::read::DeflateDecoder;
 
 use crate::Text;
 
@@ -21,8 +23,13 @@ const PACKED: &[u8] = include_bytes!("../data/sotu.deflate");
 ///
 /// Never: the embedded bytes are tested.
 pub fn sotu() -> Text {
-    let bytes = decompress_to_vec(PACKED).expect("the embedded stream is whole");
-    Text::new(&bytes).expect("the embedded text is long")
+    Text::new(&unpacked()).expect("the embedded text is long")
+}
+
+fn unpacked() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(PACKED).read_to_end(&mut bytes).expect("the embedded stream is whole");
+    bytes
 }
 
 #[cfg(test)]
@@ -32,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_text_is_the_one_that_the_script_wrote() {
-        let bytes = decompress_to_vec(PACKED).unwrap();
+        let bytes = unpacked();
         assert_eq!((bytes.len(), crc32(&bytes)), (1_025_943, 0xcfaa_7959));
         assert!(bytes.starts_with(b"Thank you very much. Mr. Speaker, Mr. President,"));
         assert_eq!(bytes.split(|&byte| byte == b'\n').count(), 29);

@@ -11,6 +11,7 @@ mod rev_roberta;
 mod rev_swin;
 mod rev_vit;
 mod vit;
+mod weights;
 
 pub use catalogue::{Changes, ImageShape, LanguageModel, Model};
 pub use char_rnn::{CellKind, CharRnn, CharRnnConfig, CharStep, RecurrentCell, Sequences, TextTooShort};
@@ -21,3 +22,4 @@ pub use rev_roberta::{RevRoberta, RevRobertaConfig};
 pub use rev_swin::{RevSwin, RevSwinBlock, RevSwinConfig, RevSwinStage};
 pub use rev_vit::{RevVit, RevVitBlock, RevVitConfig};
 pub use vit::{Vit, VitBlock};
+pub use weights::{UnknownNames, WeightNames};

@@ -100,6 +100,28 @@ pub enum Error {
         /// Whether the stage begins with the stem.
         stem: bool,
     },
+    /// A parameter that a file of weights does not have.
+    #[error("the weights have no `{name}`")]
+    MissingParameter {
+        /// The parameter.
+        name: String,
+    },
+    /// A parameter of another shape.
+    #[error("`{name}` has the shape {expected:?}, but {found:?} in the weights")]
+    ParameterShape {
+        /// The parameter.
+        name: String,
+        /// The network's.
+        expected: Vec<usize>,
+        /// The weights'.
+        found: Vec<usize>,
+    },
+    /// Weights that the network has no parameter for.
+    #[error("the network has no parameter `{name}`, which the weights have")]
+    StrangeParameter {
+        /// The tensor.
+        name: String,
+    },
 }
 
 /// The result of a pass.

@@ -7,6 +7,7 @@
 
 mod arithmetic;
 mod autodiff;
+mod average;
 mod block;
 pub mod chain;
 mod couple;
@@ -38,6 +39,7 @@ pub use arithmetic::{Arithmetic, Direction, RangeWatch};
 pub use autodiff::{
     Autodiff, AutodiffHead, AutodiffStem, AutodiffTransition, Layer, LossLayer, StemLayer, StreamsLayer,
 };
+pub use average::Average;
 pub use block::{Block, BlockFootprint, Head, Piece, Stem, Transition};
 pub use couple::{Couple, Coupling};
 pub use engine::{Descent, Entry, Keep, Prediction, Stage, Tape, Trail};
@@ -46,7 +48,9 @@ pub use footprint::Footprint;
 pub use gradients::Gradients;
 pub use kernels::{Kernels, UnknownKernels, Workspace};
 pub use meter::{Held, Holder, Kept, MemoryReport, Meter};
-pub use names::{gradient_digest, named_gradients, named_parameters, parameter_count, parameter_digest};
+pub use names::{
+    gradient_digest, load_parameters, named_gradients, named_parameters, parameter_count, parameter_digest,
+};
 pub use network::{Input, Network, Output, Step, Target};
 pub use pass::{Context, Pass};
 pub use plain::Plain;
@@ -55,7 +59,7 @@ pub use precision::Precision;
 pub use random::Key;
 pub use residual::Residual;
 pub use saved::{AnySaved, Saved};
-pub use side::{HiddenKeys, Side};
+pub use side::{HiddenKeys, MixedLabels, Side};
 pub use statistics::Statistics;
 pub use strategy::{Strategy, UnknownStrategy};
 pub use streams::Streams;

@@ -1,9 +1,13 @@
 //! Parameters and gradients by name, and digests over their bits.
 
-use burn::module::{Module, ModuleVisitor, Param};
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, TensorData};
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::{Error, Result};
 
 /// Every parameter of `module` by its dotted name (`blocks.3.attention.qkv.weight`), in the order of names.
 ///
@@ -22,6 +26,67 @@ pub fn named_parameters<M: Module>(module: &M) -> Vec<(String, TensorData)> {
 /// The gradient of every parameter of `module` that has one, by name, in the order of names.
 pub fn named_gradients<M: Module>(module: &M, gradients: &GradientsParams) -> Vec<(String, TensorData)> {
     collect(module, Some(gradients))
+}
+
+/// `module` with parameters by name, in its own layouts: what [`named_parameters`] gave.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::Device;
+/// use reprop::{load_parameters, named_parameters, parameter_digest};
+///
+/// let [a, b] = [1, 2].map(|_| LinearConfig::new(2, 3).init(&Device::flex()));
+/// let b = load_parameters(b, named_parameters(&a).into_iter().collect())?;
+/// assert_eq!(parameter_digest(&a), parameter_digest(&b));
+/// # Ok::<(), reprop::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A parameter that is missing or has another shape, or tensors that are left over.
+pub fn load_parameters<M: Module>(module: M, tensors: BTreeMap<String, TensorData>) -> Result<M> {
+    let mut load = Load { path: Vec::new(), tensors, failed: None };
+    let module = module.map(&mut load);
+    match (load.failed, load.tensors.into_keys().next()) {
+        (Some(error), _) => Err(error),
+        (None, Some(name)) => Err(Error::StrangeParameter { name }),
+        (None, None) => Ok(module),
+    }
+}
+
+struct Load {
+    path: Vec<String>,
+    tensors: BTreeMap<String, TensorData>,
+    failed: Option<Error>,
+}
+
+impl ModuleMapper for Load {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.path.join(".");
+        let expected = param.lazy_shape().to_vec();
+        let failed = match self.tensors.remove(&name) {
+            None => Error::MissingParameter { name },
+            Some(data) if data.shape().to_vec() != expected => {
+                Error::ParameterShape { name, expected, found: data.shape().to_vec() }
+            }
+            Some(data) => {
+                return param.map(|value| {
+                    let trained = value.is_require_grad();
+                    Tensor::from_data(data, &value.device()).set_require_grad(trained)
+                });
+            }
+        };
+        self.failed.get_or_insert(failed);
+        param
+    }
 }
 
 /// Numbers that training changes: all parameters but running statistics, whose names begin with `running_`.

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use burn::tensor::{Bool, Tensor};
+use burn::tensor::{Bool, Int, Tensor};
 
 /// Values that every block sees beside its stream: masks, positions, conditions. One value a type.
 ///
@@ -55,3 +55,21 @@ impl std::fmt::Debug for Side {
 /// `[batch, tokens]`
 #[derive(Clone, Debug)]
 pub struct HiddenKeys(pub Tensor<2, Bool>);
+
+/// Other labels of the samples, in a batch whose samples were mixed: each belongs to its own label by `weight`, and to the
+/// other one by the rest. Classifiers take them into their loss.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use reprop::{MixedLabels, Pass, Side};
+///
+/// let others = Tensor::from_ints([7, 3], &Device::flex());
+/// let pass = Pass::training(42).side(Side::new().with(MixedLabels { others, weight: 0.8 }));
+/// ```
+#[derive(Clone, Debug)]
+pub struct MixedLabels {
+    /// `[batch]`, below the number of classes.
+    pub others: Tensor<1, Int>,
+    /// In `[0, 1]`.
+    pub weight: f64,
+}

@@ -10,9 +10,9 @@ use reprop::{Strategy, Trace};
 use reprop_report::{Results, Run, Timeline, TimelineSpan};
 
 use crate::failure::Failure;
-use crate::images::with_network;
 use crate::memory;
 use crate::options::Numbers;
+use crate::sample::{AnyModel, with_model};
 
 use super::export::Output;
 use super::subject::{Making, Subject};
@@ -86,9 +86,12 @@ impl Measurement<'_> {
 
     fn hold(&self, case: &Case) -> Result<Held, Failure> {
         let before = memory::held();
-        let images = case.model.images();
-        let making = Making { images, numbers: self.numbers, seed: self.seed, device: self.device.clone() };
-        let mut subject = with_network(&case.model, self.seed, self.device, making);
+        let making = Making { numbers: self.numbers, seed: self.seed };
+        let mut subject = with_model(&case.model, self.seed, self.device, making);
+        let image = match &case.model {
+            AnyModel::Images(model) => Some(model.images().side),
+            AnyModel::Text(_) => None,
+        };
         let mut runs = Vec::new();
         for &configuration in &case.configurations {
             let Configuration { batch, threads, strategy } = configuration;
@@ -102,7 +105,7 @@ impl Measurement<'_> {
                 depth: subject.depth(),
                 strategy: strategy.to_string(),
                 threads,
-                image: Some(images.side),
+                image,
                 budget,
                 ..Run::default()
             };

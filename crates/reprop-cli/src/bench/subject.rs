@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
-use burn::tensor::Device;
 use reprop::optim::AdamWConfig;
-use reprop::{Meter, Pass, Strategy, Trace, gradient_digest};
-use reprop_models::ImageShape;
+use reprop::{Input, Meter, Network, Pass, Strategy, Target, Trace, gradient_digest};
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork, Task};
 use crate::memory;
 use crate::options::Numbers;
 use crate::plan;
+use crate::sample::{Noise, Sample, Scored, Trial};
 
 /// A network with its optimizer.
 pub trait Subject: Send {
@@ -49,30 +47,29 @@ pub struct Taken {
 
 /// Makes a network into a subject.
 pub struct Making {
-    pub images: ImageShape,
     pub numbers: Numbers,
     pub seed: u64,
-    pub device: Device,
 }
 
-impl Task for Making {
+impl Trial for Making {
     type Output = Box<dyn Subject>;
 
-    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+    fn run<const D: usize, N: Scored<D>>(self, network: N, noise: Noise<D, N>) -> Self::Output {
         let optimizer = AdamWConfig::new().init();
-        Box::new(Measured::<D, N> { network, optimizer, batches: BTreeMap::new(), making: self })
+        Box::new(Measured::<D, N> { network, optimizer, noise, batches: BTreeMap::new(), making: self })
     }
 }
 
-struct Measured<const D: usize, N> {
+struct Measured<const D: usize, N: Network<D>> {
     network: N,
     optimizer: ModuleOptimizer,
+    noise: Noise<D, N>,
     /// Noise, by its size.
-    batches: BTreeMap<usize, Batch>,
+    batches: BTreeMap<usize, (Input<D, N>, Target<D, N>)>,
     making: Making,
 }
 
-impl<const D: usize, N: ImageNetwork<D>> Measured<D, N> {
+impl<const D: usize, N: Scored<D>> Measured<D, N> {
     fn pass(&self, round: usize) -> Pass {
         let numbers = self.making.numbers;
         Pass::training(self.making.seed)
@@ -82,19 +79,20 @@ impl<const D: usize, N: ImageNetwork<D>> Measured<D, N> {
             .kernels(numbers.kernels)
             .meter(Meter::new())
     }
+
+    fn batch(&self, batch: usize) -> (Input<D, N>, Target<D, N>) {
+        let Sample { input, target, .. } = (self.noise)(batch);
+        (input, target)
+    }
 }
 
-impl<const D: usize, N: ImageNetwork<D>> Subject for Measured<D, N> {
+impl<const D: usize, N: Scored<D>> Subject for Measured<D, N> {
     fn depth(&self) -> usize {
         self.network.pieces().len()
     }
 
     fn resolve(&mut self, batch: usize, strategy: Strategy) -> Result<Strategy, Failure> {
-        let Making { images, seed, ref device, .. } = self.making;
-        plan::resolve(&self.network, batch, &self.pass(0), strategy, || {
-            let Batch { images, labels } = Batch::noise(batch, images, seed, device);
-            (images, labels)
-        })
+        plan::resolve(&self.network, batch, &self.pass(0), strategy, || self.batch(batch))
     }
 
     fn predicted(&mut self, batch: usize, strategy: Strategy) -> Result<Option<u64>, Failure> {
@@ -113,12 +111,13 @@ impl<const D: usize, N: ImageNetwork<D>> Subject for Measured<D, N> {
             Some(trace) => self.pass(round).trace(trace),
             None => self.pass(round),
         };
-        let Making { images, seed, device, .. } = &self.making;
-        let noise = self.batches.entry(batch).or_insert_with(|| Batch::noise(batch, *images, *seed, device));
-        let Batch { images, labels } = noise.clone();
+        if !self.batches.contains_key(&batch) {
+            self.batches.insert(batch, self.batch(batch));
+        }
+        let (input, target) = self.batches[&batch].clone();
         memory::reset_peak();
         let start = Instant::now();
-        let result = self.network.step(images, labels, pass, strategy)?;
+        let result = self.network.step(input, target, pass, strategy)?;
         let mut time = start.elapsed();
         let digest = (round == 0).then(|| gradient_digest(&self.network, &result.gradients));
         let start = Instant::now();

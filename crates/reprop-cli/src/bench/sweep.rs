@@ -1,17 +1,17 @@
 //! Which configurations are measured, and in which order.
 
 use reprop::Strategy;
-use reprop_models::Model;
 
 use crate::failure::Failure;
 use crate::options::{self, Global};
+use crate::sample::AnyModel;
 
 use super::options::SweepOptions;
 
 /// A network, with everything that is measured on it.
 pub struct Case {
     pub name: String,
-    pub model: Model,
+    pub model: AnyModel,
     pub configurations: Vec<Configuration>,
 }
 
@@ -42,7 +42,7 @@ pub fn cases(global: &Global, options: &SweepOptions) -> Result<Vec<Case>, Failu
     let mut cases = Vec::new();
     for name in &options.model {
         for &depth in &depths {
-            let model = options.changes.apply(name, depth)?;
+            let model = options.changes.apply_any(name, depth)?;
             cases.push(Case { name: name.clone(), model, configurations: configurations.clone() });
         }
     }

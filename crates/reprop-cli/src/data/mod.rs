@@ -6,7 +6,7 @@ mod place;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use reprop_data::{Split, cifar10, digits, import_cifar10};
+use reprop_data::{Samples, Split, cifar10, digits, image_folders, imagenet32, import_cifar10};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -37,10 +37,34 @@ pub enum DataCommand {
 }
 
 /// Data sets by name, with what they are.
-const SETS: [(&str, &str); 2] = [
+const SETS: [(&str, &str); 4] = [
     ("digits", "1,797 handwritten digits of 8x8 pixels, embedded"),
     ("cifar10", "60,000 colour images of 32x32 pixels in ten classes"),
+    ("imagenet32", "ImageNet at 32x32 pixels, in its published batch files"),
+    ("imagenet", "images of any size: train and val, a folder a class"),
 ];
+
+/// Means and deviations of channels: CIFAR-10's, and `ImageNet`'s.
+const CIFAR10: ([f32; 3], [f32; 3]) = ([0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]);
+const IMAGENET: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+
+/// Images to learn from and to be judged by, and by what their channels are normalised.
+pub struct DataSet {
+    pub train: Box<dyn Samples>,
+    pub test: Box<dyn Samples>,
+    pub mean: Vec<f32>,
+    pub deviation: Vec<f32>,
+}
+
+impl DataSet {
+    fn new<S: Samples + 'static>(
+        Split { train, test }: Split<S>,
+        (mean, deviation): (&[f32], &[f32]),
+    ) -> Self {
+        let (mean, deviation) = (mean.to_vec(), deviation.to_vec());
+        Self { train: Box::new(train), test: Box::new(test), mean, deviation }
+    }
+}
 
 #[derive(Serialize)]
 struct Row {
@@ -74,7 +98,10 @@ fn list(format: Format) -> Result<(), Failure> {
                 let place = match (present, path) {
                     (_, None) => "here".to_owned(),
                     (true, Some(path)) => path.display().to_string(),
-                    (false, Some(_)) => format!("bring it by `reprop data get {name}`"),
+                    (false, Some(_)) if name == "cifar10" => format!("bring it by `reprop data get {name}`"),
+                    (false, Some(_)) => {
+                        format!("name its folder by --from, or put it into {}", path_of(name))
+                    }
                 };
                 println!("{name:<10} {description:<55} {place}");
             }
@@ -87,6 +114,12 @@ fn get(name: &str, from: Option<PathBuf>, format: Format) -> Result<(), Failure>
     match name {
         "cifar10" => {}
         "digits" => return Err(Failure::usage("digits are embedded: there is nothing to get")),
+        "imagenet" | "imagenet32" => {
+            return Err(Failure::usage(format!(
+                "{name} is given out by its makers alone, after registration"
+            ))
+            .hint("get it there, and name its folder by --from"));
+        }
         _ => return Err(unknown(name)),
     }
     let folder = default_folder(name)?;
@@ -106,16 +139,35 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(format!("there is no data set called `{name}`")).hint(format!("choose one of {names}"))
 }
 
-/// The images of a data set, from `from` or from where `data get` put them.
-pub fn load(name: &str, from: Option<&PathBuf>) -> Result<Split, Failure> {
+fn path_of(name: &str) -> String {
+    default_folder(name).map_or_else(|_| "its place".to_owned(), |path| path.display().to_string())
+}
+
+/// The images of a data set, from `from` or from where `data get` put them; `side` is what a network sees of images that
+/// have no size of their own.
+pub fn load(name: &str, from: Option<&PathBuf>, side: usize) -> Result<DataSet, Failure> {
+    let folder = || from.cloned().map_or_else(|| default_folder(name), Ok);
+    let [cifar, large] = [&CIFAR10, &IMAGENET].map(|(mean, deviation)| (&mean[..], &deviation[..]));
+    let hint = |error: reprop_data::Error, hint: &str| Failure::from(error).hint(hint);
     match name {
-        "digits" => Ok(digits()),
+        "digits" => Ok(DataSet::new(digits(), (&[0.0], &[1.0]))),
         "cifar10" => {
-            let folder = from.cloned().map_or_else(|| default_folder(name), Ok)?;
-            cifar10(&folder).map_err(|error| {
-                Failure::from(error)
-                    .hint("bring it by `reprop data get cifar10`, or name its folder by --from")
-            })
+            let images = cifar10(&folder()?).map_err(|error| {
+                hint(error, "bring it by `reprop data get cifar10`, or name its folder by --from")
+            })?;
+            Ok(DataSet::new(images, cifar))
+        }
+        "imagenet32" => {
+            let images = imagenet32(&folder()?).map_err(|error| {
+                hint(error, "name the folder of train_data_batch_1 to 10 and val_data by --from")
+            })?;
+            Ok(DataSet::new(images, large))
+        }
+        "imagenet" => {
+            let images = image_folders(&folder()?, side).map_err(|error| {
+                hint(error, "name the folder of train and val, each with a folder a class, by --from")
+            })?;
+            Ok(DataSet::new(images, large))
         }
         _ => Err(unknown(name)),
     }

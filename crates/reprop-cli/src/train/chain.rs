@@ -64,6 +64,9 @@ impl ChainTraining {
                 None => return Ok(None),
             },
             None if !CharRnnConfig::NAMES.contains(&options.model.as_str()) => return Ok(None),
+            None if options.init.is_some() || options.ema.is_some() => {
+                return Err(Failure::usage(format!("{} takes neither --init nor --ema", options.model)));
+            }
             None => {
                 let start = Start::Fresh { replace: options.out.is_none() };
                 (ChainSettings::new(global, options)?, output_folder(options), start)
@@ -121,7 +124,7 @@ impl ChainTraining {
             let stop = interrupted.load(Ordering::Relaxed);
             // With durable points a pass is worth keeping, so each is recorded; else each epoch.
             if stop || self.settings.durable.is_some() || done % per_epoch == 0 || done == steps {
-                record::save(&self.folder, &network, &optimizer, done)?;
+                record::save(&self.folder, &network, &optimizer, None, done)?;
             }
             if stop {
                 break;

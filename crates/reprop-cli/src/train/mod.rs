@@ -1,5 +1,6 @@
 //! `reprop train`.
 
+mod batches;
 mod chain;
 mod chain_report;
 mod chain_settings;
@@ -20,12 +21,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reprop::Trace;
-use reprop_data::Images;
+use reprop_data::{SampleShape, Samples};
 use reprop_models::{ImageShape, LanguageModel};
 
 use crate::failure::Failure;
 use crate::images::with_network;
-use crate::options::{Global, TrainOptions};
+use crate::options::{Global, TrainOptions, named};
 use crate::{data, device};
 
 pub use pipeline::PipelineOptions;
@@ -52,22 +53,28 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         (Settings::load(folder)?, folder.clone())
     } else {
         let recipe = Recipe::chosen(&options)?;
-        let train = data::load(&options.data, options.from.as_ref())?.train;
+        let side = options
+            .changes
+            .image
+            .map_or_else(|| Ok(named(&options.model)?.images().side), Ok::<_, Failure>)?;
+        let train = data::load(&options.data, options.from.as_ref(), side)?.train;
         let mut settings = Settings::new(global, &options, recipe, train.len());
-        settings.fit(shape(&train))?;
+        settings.fit(shape(&*train))?;
         settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
-        if settings.pipeline.is_some() && settings.recipe.clip.is_some() {
-            return Err(Failure::usage(format!(
-                "the recipe {} clips the norm of all gradients, which no stage of a pipeline sees",
-                settings.recipe.name
-            ))
-            .hint("choose a recipe without clipping, such as --recipe petra-cifar10"));
+        if settings.pipeline.is_some() && settings.data == "imagenet" {
+            return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
+                .hint("choose --data imagenet32 or cifar10"));
+        }
+        let beyond = settings.recipe.beyond_stages().filter(|_| settings.pipeline.is_some());
+        if let Some(what) = beyond {
+            return Err(Failure::usage(format!("the recipe {} {what}", settings.recipe.name))
+                .hint("choose another recipe, such as --recipe petra-cifar10"));
         }
         (settings, output_folder(&options))
     };
-    let data = data::load(&settings.data, settings.from.as_ref())?;
     let model = settings.model()?;
-    settings.check_data(&model, shape(&data.train))?;
+    let data = data::load(&settings.data, settings.from.as_ref(), model.images().side)?;
+    settings.check_data(&model, shape(&*data.train))?;
     let start = match (&options.resume, &options.out) {
         (Some(_), _) => Start::Resumed,
         (None, Some(_)) => Start::Fresh { replace: false },
@@ -84,13 +91,15 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         trace: options.trace.is_some().then(Trace::new),
         trace_file: options.trace,
         tensorboard: options.tensorboard,
+        init: options.init.map(|path| (path, options.names)),
         threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)
 }
 
-fn shape(images: &Images) -> ImageShape {
-    ImageShape { channels: images.channels, side: images.side, classes: images.classes }
+fn shape(images: &dyn Samples) -> ImageShape {
+    let SampleShape { channels, side, classes } = images.shape();
+    ImageShape { channels, side, classes }
 }
 
 fn output_folder(options: &TrainOptions) -> PathBuf {

@@ -4,6 +4,7 @@
 use burn::module::ParamGroup;
 use burn::optim::ModuleOptimizer;
 use reprop::optim::{AdamWConfig, SgdConfig};
+use reprop_data::{Augmentation, Crop, Mixture};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -12,13 +13,19 @@ use crate::options::TrainOptions;
 /// Parameters that are not decayed, by a part of their names.
 const UNDECAYED: [&str; 4] = ["bias", "gamma", "beta", "positions"];
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 8] = [
     include_str!("../../recipes/digits.json"),
     include_str!("../../recipes/petra-cifar10.json"),
     include_str!("../../recipes/petra-imagenet.json"),
+    include_str!("../../recipes/rev-mvit-imagenet.json"),
+    include_str!("../../recipes/rev-swin-imagenet.json"),
+    include_str!("../../recipes/rev-vit-imagenet.json"),
     include_str!("../../recipes/text.json"),
     include_str!("../../recipes/vit-small-images.json"),
 ];
+
+/// The least share of an image's area that a resized crop shows.
+const LEAST_PART: f64 = 0.08;
 
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +48,21 @@ pub struct Recipe {
     pub label_smoothing: f64,
     /// The largest norm of all gradients together.
     pub clip: Option<f64>,
+    /// Part of the images in which a rectangle is erased.
+    #[serde(default)]
+    pub erase: f64,
+    /// Samples are mixed by mixup, with this parameter of its distribution; 0 does not.
+    #[serde(default)]
+    pub mixup: f64,
+    /// By cutmix; with both, each is taken for every other batch.
+    #[serde(default)]
+    pub cutmix: f64,
+    /// Rate of drop-path in the last block.
+    #[serde(default)]
+    pub drop_path: Option<f64>,
+    /// What a moving average of the weights, by which the run is judged, keeps of itself in a step.
+    #[serde(default)]
+    pub ema: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,8 +90,10 @@ pub enum AugmentationName {
     None,
     /// By up to one pixel.
     Shift,
-    /// Crop with padding 4, flip, normalise.
+    /// Crop with padding 4, flip.
     CropFlip,
+    /// A part of at least a twelfth or so, brought to size; flip.
+    ResizedCropFlip,
 }
 
 impl Recipe {
@@ -97,9 +121,41 @@ impl Recipe {
         match (model, data) {
             (_, "digits") => "digits",
             (_, "text" | "sotu") => "text",
+            (model, "imagenet" | "imagenet32") if model.contains("resnet") => "petra-imagenet",
+            (model, "imagenet") if model.contains("swin") => "rev-swin-imagenet",
+            (model, "imagenet") if model.contains("mvit") => "rev-mvit-imagenet",
+            (_, "imagenet") => "rev-vit-imagenet",
             (model, _) if model.contains("resnet") => "petra-cifar10",
             _ => "vit-small-images",
         }
+    }
+
+    /// What is done to images, of which channels are normalised by `mean` and `deviation`.
+    pub fn augmentation(&self, mean: &[f32], deviation: &[f32]) -> Augmentation {
+        let (crop, flip) = match self.augmentation {
+            AugmentationName::None => (Crop::Whole, false),
+            AugmentationName::Shift => (Crop::Shift, false),
+            AugmentationName::CropFlip => (Crop::Padded(4), true),
+            AugmentationName::ResizedCropFlip => (Crop::Resized(LEAST_PART), true),
+        };
+        Augmentation { crop, flip, erase: self.erase, mean: mean.to_vec(), deviation: deviation.to_vec() }
+    }
+
+    /// How samples are mixed.
+    pub fn mixtures(&self) -> Vec<Mixture> {
+        let wanted = [(self.mixup, Mixture::Mixup(self.mixup)), (self.cutmix, Mixture::Cutmix(self.cutmix))];
+        wanted.into_iter().filter(|(a, _)| *a > 0.0).map(|(_, mixture)| mixture).collect()
+    }
+
+    /// What of this recipe the stages of a pipeline cannot do, if anything.
+    pub fn beyond_stages(&self) -> Option<&'static str> {
+        let mixes = !self.mixtures().is_empty();
+        let parts = [
+            (self.clip.is_some(), "clips the norm of all gradients, which no stage of a pipeline sees"),
+            (mixes, "mixes samples, whose other labels are not sent through a pipeline"),
+            (self.ema.is_some(), "averages weights, which the stages of a pipeline do not keep"),
+        ];
+        parts.into_iter().find(|(present, _)| *present).map(|(_, what)| what)
     }
 
     /// The highest rate for this batch.
@@ -151,9 +207,15 @@ mod tests {
         let mut names: Vec<String> = Recipe::all().into_iter().map(|recipe| recipe.name).collect();
         names.dedup();
         assert_eq!(names.len(), FILES.len());
-        for (model, data) in
-            [("rev-vit-ti", "digits"), ("rev-resnet-18", "cifar10"), ("rev-vit-ti", "cifar10")]
-        {
+        for (model, data) in [
+            ("rev-vit-ti", "digits"),
+            ("rev-resnet-18", "cifar10"),
+            ("rev-vit-ti", "cifar10"),
+            ("rev-swin-t", "imagenet"),
+            ("rev-mvit-b", "imagenet"),
+            ("vit-s", "imagenet"),
+            ("resnet-50", "imagenet32"),
+        ] {
             assert!(Recipe::by_name(Recipe::default_name(model, data)).is_ok());
         }
     }

@@ -1,6 +1,6 @@
 //! Records: the weights, the optimizer's state and the place in the data, saved so that a run can go on.
 //!
-//! A record is three files in a folder of its own. The folder is written beside the old one and then takes its name,
+//! A record is three files in a folder of its own, four where weights are averaged. The folder is written beside the old one and then takes its name,
 //! so a run that is killed at any moment leaves one whole record behind. The position holds digests of the two others,
 //! since a truncated optimizer state would otherwise be loaded in part and in silence.
 
@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::whole_file::write_whole;
 
 const WEIGHTS: &str = "weights.bpk";
+const AVERAGE: &str = "average.bpk";
 const OPTIMIZER: &str = "optimizer.bpk";
 const POSITION: &str = "position.json";
 
@@ -28,20 +29,30 @@ struct Position {
     step: usize,
     weights_digest: String,
     optimizer_digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    average_digest: Option<String>,
     /// Of the fields above.
     digest: String,
 }
 
 impl Position {
-    fn new(step: usize, weights_digest: String, optimizer_digest: String) -> Self {
-        let digest = digest(format!("{step} {weights_digest} {optimizer_digest}").as_bytes());
-        Self { step, weights_digest, optimizer_digest, digest }
+    fn new(
+        step: usize,
+        weights_digest: String,
+        optimizer_digest: String,
+        average_digest: Option<String>,
+    ) -> Self {
+        let average = average_digest.as_ref().map(|digest| format!(" {digest}")).unwrap_or_default();
+        let digest = digest(format!("{step} {weights_digest} {optimizer_digest}{average}").as_bytes());
+        Self { step, weights_digest, optimizer_digest, average_digest, digest }
     }
 
     /// Whether the fields are those that were written.
     fn is_whole(&self) -> bool {
-        let again = Self::new(self.step, self.weights_digest.clone(), self.optimizer_digest.clone());
-        again.digest == self.digest
+        let Self { step, weights_digest, optimizer_digest, average_digest, digest } = self;
+        let again =
+            Self::new(*step, weights_digest.clone(), optimizer_digest.clone(), average_digest.clone());
+        again.digest == *digest
     }
 }
 
@@ -55,11 +66,12 @@ pub fn exists(run: &Path) -> bool {
     [folder(run), old, pipeline].iter().any(|record| record.join(POSITION).exists())
 }
 
-/// Saves the state after `step` steps.
+/// Saves the state after `step` steps, with the average of the weights if there is one.
 pub fn save<N: Module>(
     run: &Path,
     network: &N,
     optimizer: &ModuleOptimizer,
+    average: Option<&N>,
     step: usize,
 ) -> Result<(), Failure> {
     let next = run.join("record.new");
@@ -67,7 +79,11 @@ pub fn save<N: Module>(
     fs::create_dir_all(&next).with_context(|| format!("cannot make {}", next.display()))?;
     let weights = network.clone().into_record().into_bytes()?;
     let optimizer = optimizer.to_record().into_bytes()?;
-    let position = Position::new(step, digest(&weights), digest(&optimizer));
+    let average = average.map(|average| average.clone().into_record().into_bytes()).transpose()?;
+    let position = Position::new(step, digest(&weights), digest(&optimizer), average.as_deref().map(digest));
+    if let Some(average) = &average {
+        write_whole(&next.join(AVERAGE), average)?;
+    }
     write_whole(&next.join(WEIGHTS), &weights)?;
     write_whole(&next.join(OPTIMIZER), &optimizer)?;
     write_whole(&next.join(POSITION), &serde_json::to_vec_pretty(&position)?)?;
@@ -87,18 +103,31 @@ pub fn load<N: Module>(
     network: N,
     optimizer: ModuleOptimizer,
 ) -> Result<(N, ModuleOptimizer, usize), Failure> {
-    // Killed between the two renames, the old record is still whole.
-    let current = folder(run);
-    let record = if current.join(POSITION).exists() { current } else { run.join("record.old") };
-    let path = record.join(POSITION);
-    let position = serde_json::from_slice::<Position>(&read(&path)?).ok().filter(Position::is_whole);
-    let position = position.with_context(|| format!("{} is damaged", path.display()))?;
+    let (record, position) = position(run)?;
     let weights = read_checked(&record.join(WEIGHTS), &position.weights_digest)?;
     let state = read_checked(&record.join(OPTIMIZER), &position.optimizer_digest)?;
     let weights = ModuleRecord::from_bytes(Bytes::from_bytes_vec(weights))?;
     let network = network.try_load_record(weights)?;
     let optimizer = optimizer.load_record(OptimizerRecord::from_bytes(Bytes::from_bytes_vec(state))?);
     Ok((network, optimizer, position.step))
+}
+
+/// The average of the weights, if the record of the run in `run` has one.
+pub fn load_average<N: Module>(run: &Path, network: N) -> Result<Option<N>, Failure> {
+    let (record, position) = position(run)?;
+    let Some(digest) = position.average_digest else { return Ok(None) };
+    let average = read_checked(&record.join(AVERAGE), &digest)?;
+    Ok(Some(network.try_load_record(ModuleRecord::from_bytes(Bytes::from_bytes_vec(average))?)?))
+}
+
+/// The folder of the record, and where it stands.
+fn position(run: &Path) -> Result<(PathBuf, Position), Failure> {
+    // Killed between the two renames, the old record is still whole.
+    let current = folder(run);
+    let record = if current.join(POSITION).exists() { current } else { run.join("record.old") };
+    let path = record.join(POSITION);
+    let position = serde_json::from_slice::<Position>(&read(&path)?).ok().filter(Position::is_whole);
+    Ok((record, position.with_context(|| format!("{} is damaged", path.display()))?))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

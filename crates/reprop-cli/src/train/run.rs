@@ -1,7 +1,6 @@
 //! The training loop.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +9,10 @@ use std::time::Instant;
 use anyhow::Context as _;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use reprop::{Meter, Pass, Trace, named_parameters, parameter_digest};
-use reprop_data::{Ahead, Augmentation, Images, Split, order, shift};
+use reprop::{Average, Meter, Pass, Strategy, Trace, named_parameters, parameter_digest};
+use reprop_models::WeightNames;
 
+use crate::data::DataSet;
 use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
@@ -20,13 +20,13 @@ use crate::options::Format;
 use crate::plan;
 use crate::safetensors_file;
 use crate::trace_file;
+use crate::weights_file;
 use crate::whole_file::write_whole;
 
 use super::clip::clip;
 use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
 use super::pipeline;
-use super::recipe::AugmentationName;
 use super::record;
 use super::report::{Outcome, Report};
 use super::settings::Settings;
@@ -40,21 +40,20 @@ pub enum Start {
     Resumed,
 }
 
-/// Threads that make batches ahead.
-const LOADERS: usize = 1;
-
 /// A run that is about to begin or to go on.
 pub struct Training {
     pub settings: Settings,
     pub start: Start,
     pub folder: PathBuf,
-    pub data: Arc<Split>,
+    pub data: Arc<DataSet>,
     pub device: Device,
     pub format: Format,
     pub trace_file: Option<PathBuf>,
     pub trace: Option<Trace>,
     /// Folder for TensorBoard's events.
     pub tensorboard: Option<PathBuf>,
+    /// Weights to begin with, and how they are named.
+    pub init: Option<(PathBuf, WeightNames)>,
     /// Threads to compute with.
     pub threads: usize,
 }
@@ -63,16 +62,27 @@ impl Task for Training {
     type Output = Result<(), Failure>;
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
+        let network = self.initial(network)?;
         if let Some(settings) = &self.settings.pipeline {
             return pipeline::run(&self, settings, &network);
         }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.
-        let strategy = plan::resolve(&network, batch, &self.pass(0)?, self.settings.strategy()?, || {
-            let Batch { images, labels } = self.batch(0);
+        let asked = self.settings.strategy()?;
+        let sample = match asked {
+            Strategy::Auto { .. } => Some(self.batch(0)?),
+            _ => None,
+        };
+        let strategy = plan::resolve(&network, batch, &self.pass(0)?, asked, || {
+            let Batch { images, labels } = sample.expect("a batch is made for `auto`");
             (images, labels)
         })?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
+        let mut average = self.average(&network)?;
+        if self.init.is_some() {
+            // A run that is killed in its first epoch begins with these weights again.
+            record::save(&self.folder, &network, &optimizer, average.as_ref().map(Average::module), first)?;
+        }
         let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let interrupted = watch_interrupts()?;
@@ -85,13 +95,12 @@ impl Task for Training {
         for step in first..steps {
             let start = Instant::now();
             let epoch = step / per_epoch;
-            let Some((pixels, labels)) = ahead.next() else { break };
-            let train = &self.data.train;
-            let samples = Batch::new(pixels, labels, train.channels, train.side, &self.device);
+            let Some(made) = ahead.next() else { break };
+            let (samples, side) = self.on_device(made?);
             let count = samples.len();
             let labels = samples.labels.clone();
             let result = network
-                .step(samples.images, samples.labels, self.pass(step as u64)?, strategy)
+                .step(samples.images, samples.labels, self.pass(step as u64)?.side(side), strategy)
                 .map_err(|error| self.stopped(error))?;
             let gradients = match self.settings.recipe.clip {
                 Some(largest) => clip(&network, result.gradients, largest),
@@ -100,12 +109,16 @@ impl Task for Training {
             let rate = self.settings.recipe.learning_rate(lr, step, steps);
             network = optimizer.step(rate, network, gradients);
             network = result.statistics.apply(network);
+            if let Some(average) = &mut average {
+                average.follow(&network, step);
+            }
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
             let seconds = start.elapsed().as_secs_f64();
             let stop = interrupted.load(Ordering::Relaxed);
             let whole_epoch = done % per_epoch == 0;
-            test_accuracy = whole_epoch.then(|| self.evaluate(&network)).transpose()?;
+            test_accuracy =
+                whole_epoch.then(|| self.evaluate(judged(&network, average.as_ref()))).transpose()?;
 
             let line = Metrics {
                 step,
@@ -120,7 +133,13 @@ impl Task for Training {
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
-                record::save(&self.folder, &network, &optimizer, done)?;
+                record::save(
+                    &self.folder,
+                    &network,
+                    &optimizer,
+                    average.as_ref().map(Average::module),
+                    done,
+                )?;
             }
             if stop {
                 break;
@@ -132,9 +151,14 @@ impl Task for Training {
         }
 
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
+        if let Some(average) = &average {
+            let path = self.folder.join("average.safetensors");
+            safetensors_file::write(&path, &named_parameters(average.module()))?;
+        }
         let outcome = Outcome {
             parameters_digest: parameter_digest(&network),
-            test_accuracy: test_accuracy.map_or_else(|| self.evaluate(&network), Ok)?,
+            test_accuracy: test_accuracy
+                .map_or_else(|| self.evaluate(judged(&network, average.as_ref())), Ok)?,
             peak_bytes: memory::peak(),
             // Nothing is fetched from slow storage here, so nothing waits for it.
             stall_seconds: 0.0,
@@ -160,6 +184,28 @@ impl Training {
         } else {
             Ok((network, self.settings.recipe.optimizer(), 0))
         }
+    }
+
+    /// The network with the weights of the file that it is to begin with.
+    fn initial<const D: usize, N: ImageNetwork<D>>(&self, network: N) -> Result<N, Failure> {
+        match &self.init {
+            Some((path, names)) => weights_file::begin_with(network, path, *names),
+            None => Ok(network),
+        }
+    }
+
+    /// The average of the weights, fresh or the record's.
+    fn average<const D: usize, N: ImageNetwork<D>>(
+        &self,
+        network: &N,
+    ) -> Result<Option<Average<N>>, Failure> {
+        let Some(decay) = self.settings.recipe.ema else { return Ok(None) };
+        let kept = if record::exists(&self.folder) {
+            record::load_average(&self.folder, network.clone())?
+        } else {
+            None
+        };
+        Ok(Some(kept.map_or_else(|| Average::new(network, decay), |kept| Average::resumed(kept, decay))))
     }
 
     /// Makes the folder of a fresh run.
@@ -199,55 +245,6 @@ impl Training {
         })
     }
 
-    /// What is done to images that are judged, and to those that are learned from.
-    fn augmentation(&self) -> Augmentation {
-        match self.settings.recipe.augmentation {
-            AugmentationName::None | AugmentationName::Shift => Augmentation::none(self.data.train.channels),
-            AugmentationName::CropFlip => Augmentation::cifar10(),
-        }
-    }
-
-    /// Pixels and labels of the batches of these steps, made ahead of them.
-    fn batches(&self, steps: Range<usize>) -> Ahead<(Vec<f32>, Vec<i32>)> {
-        Ahead::new(steps, LOADERS, self.maker())
-    }
-
-    /// The batch of a step.
-    pub fn batch(&self, step: usize) -> Batch {
-        let (pixels, labels) = self.maker()(step);
-        let train = &self.data.train;
-        Batch::new(pixels, labels, train.channels, train.side, &self.device)
-    }
-
-    /// Makes pixels and labels of the batch of a step: they depend on the seed and on the step alone.
-    fn maker(&self) -> impl Fn(usize) -> (Vec<f32>, Vec<i32>) + Send + Sync + 'static {
-        let Settings { batch, seed, .. } = self.settings;
-        let per_epoch = self.data.train.len().div_ceil(batch);
-        let (data, augmentation) = (Arc::clone(&self.data), self.augmentation());
-        let shifts = self.settings.recipe.augmentation == AugmentationName::Shift;
-        let pixels = move |images: &Images, index: usize, epoch: u64| {
-            if shifts {
-                shift(images, index, seed, epoch)
-            } else {
-                augmentation.training(images, index, seed, epoch)
-            }
-        };
-        move |step| {
-            let images = &data.train;
-            let epoch = (step / per_epoch) as u64;
-            let order = order(images.len(), seed, epoch);
-            let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
-            let labels = indices.iter().map(|&index| images.labels[index] as i32).collect();
-            (indices.into_iter().flat_map(|index| pixels(images, index, epoch)).collect(), labels)
-        }
-    }
-
-    /// Images of the test set as they are judged.
-    pub fn test_batch(&self, indices: &[usize]) -> Batch {
-        let (test, augmentation) = (&self.data.test, self.augmentation());
-        Batch::gather(test, indices, &self.device, |index| augmentation.evaluation(test, index))
-    }
-
     /// The part of the test set that is classified rightly.
     fn evaluate<const D: usize, N: ImageNetwork<D>>(&self, network: &N) -> Result<f64, Failure> {
         let numbers = self.settings.numbers()?;
@@ -259,11 +256,16 @@ impl Training {
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {
-            let batch = self.test_batch(indices);
+            let batch = self.test_batch(indices)?;
             right += hits(network.predict(batch.images, &pass)?, batch.labels);
         }
         Ok(right as f64 / test.len() as f64)
     }
+}
+
+/// What a run is judged by.
+fn judged<'n, N: burn::module::Module>(network: &'n N, average: Option<&'n Average<N>>) -> &'n N {
+    average.map_or(network, Average::module)
 }
 
 /// Makes the folder. One that holds a run is replaced only if the user did not name it.

@@ -46,7 +46,8 @@ pub struct Settings {
 
 impl Settings {
     /// The settings that the command line asks for, for a data set of `samples` samples.
-    pub fn new(global: &Global, options: &TrainOptions, recipe: Recipe, samples: usize) -> Self {
+    pub fn new(global: &Global, options: &TrainOptions, mut recipe: Recipe, samples: usize) -> Self {
+        recipe.ema = options.ema.or(recipe.ema);
         let ModelChanges { image, patch, classes, width, dropout, drop_path } = options.changes;
         let batch = options.batch.unwrap_or(recipe.batch);
         let epochs = options.epochs.unwrap_or(recipe.epochs);
@@ -65,7 +66,7 @@ impl Settings {
             width,
             depth: options.depth,
             dropout,
-            drop_path,
+            drop_path: drop_path.or(recipe.drop_path),
             data: options.data.clone(),
             from: options.from.clone(),
             strategy: options.strategy.clone(),

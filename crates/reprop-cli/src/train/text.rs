@@ -15,7 +15,7 @@ use crate::bytes::human;
 use crate::failure::Failure;
 use crate::images::hits;
 use crate::options::{Format, Global, TrainOptions};
-use crate::{device, memory, plan, safetensors_file};
+use crate::{device, memory, plan, safetensors_file, weights_file};
 
 use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
@@ -97,6 +97,10 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
         None => TextSettings::new(global, options)?,
     };
     let network = settings.model(&bpe)?.init(settings.run.seed, &device);
+    let network = match &options.init {
+        Some(path) => weights_file::begin_with(network, path, options.names)?,
+        None => network,
+    };
     let folder = options.resume.clone().unwrap_or_else(|| output_folder(options));
     let run = TextRun { settings, split, folder, device, tensorboard: options.tensorboard.clone() };
     let begun = run.begin(network, &bpe, options)?;
@@ -148,6 +152,10 @@ impl TextRun {
         let Settings { batch, steps, lr, seed, .. } = self.settings.run;
         let text = &self.split.train;
         let per_epoch = text.len().div_ceil(batch);
+        // Whatever it began with: a run that is killed in its first epoch begins with it again.
+        if first == 0 {
+            record::save(&self.folder, &network, &optimizer, None, first)?;
+        }
         let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let interrupted = watch_interrupts()?;
         let live = Live::new(steps, first);
@@ -186,7 +194,7 @@ impl TextRun {
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
-                record::save(&self.folder, &network, &optimizer, done)?;
+                record::save(&self.folder, &network, &optimizer, None, done)?;
             }
             if stop {
                 break;

@@ -65,6 +65,11 @@ impl TextSettings {
         };
         let split = TextSplit::new(&text, options.sequence, &bpe)?;
         let run = Settings::new(global, options, Recipe::chosen(options)?, split.train.len());
+        if run.recipe.ema.is_some() {
+            return Err(
+                Failure::usage("weights are averaged in runs on images alone").hint("leave --ema out")
+            );
+        }
         Ok((Self { run, sequence: options.sequence }, bpe, split))
     }
 

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use reprop::{Pass, Strategy};
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork};
+use crate::sample::{Sample, Scored};
 
 /// The change of the loss to aim at, relative to it.
 const CHANGE: f64 = 0.01;
@@ -21,15 +21,15 @@ const LONGEST: f64 = 0.05;
 const NEGLIGIBLE: f64 = 1e-4;
 
 /// The parameter whose gradient differs most from its central difference, and by how much relative to it.
-pub fn worst<const D: usize, N: ImageNetwork<D>>(
+pub fn worst<const D: usize, N: Scored<D>>(
     network: &N,
-    batch: &Batch,
+    sample: &Sample<D, N>,
     gradients: &GradientsParams,
     pass: impl Fn() -> Pass,
 ) -> Result<(String, f64), Failure> {
     let loss = |network: &N| -> Result<f64, Failure> {
-        let Batch { images, labels } = batch.clone();
-        Ok(f64::from(network.record(images, labels, pass(), Strategy::Reprop)?.loss()))
+        let (input, target) = (sample.input.clone(), sample.target.clone());
+        Ok(f64::from(network.record(input, target, pass(), Strategy::Reprop)?.loss()))
     };
     let here = loss(network)?;
     let mut slopes = Slopes { path: Vec::new(), gradients, found: Vec::new() };
@@ -40,12 +40,14 @@ pub fn worst<const D: usize, N: ImageNetwork<D>>(
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} finite differences, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut worst = (String::new(), 0.0);
-    for Slope { name, id, norm, size } in slopes.found {
+    for Slope { name, id, norm, size, elements } in slopes.found {
         bar.inc(1);
         if norm < NEGLIGIBLE * largest {
             continue;
         }
-        let step = (CHANGE * here / norm).min(LONGEST * size.max(norm));
+        // Elements that begin at zero have no magnitude of their own: they shift what is of magnitude one.
+        let size = if size > 0.0 { size.max(norm) } else { (elements as f64).sqrt() };
+        let step = (CHANGE * here / norm).min(LONGEST * size);
         let moved = |step: f64| loss(&network.clone().map(&mut Move { id, gradients, factor: step / norm }));
         let slope = (moved(step)? - moved(-step)?) / (2.0 * step);
         let difference = (slope - norm).abs() / norm;
@@ -57,12 +59,13 @@ pub fn worst<const D: usize, N: ImageNetwork<D>>(
     Ok(worst)
 }
 
-/// A parameter, the norm of its gradient (the slope of the loss along it), and its own norm.
+/// A parameter, the norm of its gradient (the slope of the loss along it), its own norm, and its length.
 struct Slope {
     name: String,
     id: ParamId,
     norm: f64,
     size: f64,
+    elements: usize,
 }
 
 struct Slopes<'g> {
@@ -87,6 +90,7 @@ impl ModuleVisitor for Slopes<'_> {
                 id: param.id,
                 norm: norm(gradient),
                 size: norm(param.val().inner()),
+                elements: param.lazy_shape().num_elements(),
             });
         }
     }

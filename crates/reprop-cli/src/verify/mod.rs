@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use crate::device;
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork, Task, with_network};
 use crate::options::{Format, Global, Numbers, VerifyOptions};
 use crate::safetensors_file;
+use crate::sample::{Noise, Sample, Scored, Trial, with_model};
 
 /// Relative difference allowed between a gradient and its central difference. The loss is a 32-bit float of about
 /// `2^-24` relative error, and the step is chosen so that it changes by about a hundredth: what is left is the cubic
@@ -49,15 +49,15 @@ struct StrategyVerdict {
 /// Verifies, prints the verdict, and fails if there is any difference.
 pub fn run(global: &Global, options: &VerifyOptions) -> Result<(), Failure> {
     let device = device::by_name(&global.device)?;
-    let model = options.changes.apply(&options.model, options.depth)?;
+    let model = options.changes.apply_any(&options.model, options.depth)?;
     let verification = Verification {
         name: options.model.clone(),
-        batch: Batch::noise(options.batch, model.images(), global.seed, &device),
+        batch: options.batch,
         numbers: options.numbers,
         seed: global.seed,
         dump: options.dump.as_deref(),
     };
-    let verdict = with_network(&model, global.seed, &device, verification)?;
+    let verdict = with_model(&model, global.seed, &device, verification)?;
     match global.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&verdict)?),
         Format::Text => print(&verdict),
@@ -74,7 +74,7 @@ pub fn run(global: &Global, options: &VerifyOptions) -> Result<(), Failure> {
 
 struct Verification<'o> {
     name: String,
-    batch: Batch,
+    batch: usize,
     numbers: Numbers,
     seed: u64,
     dump: Option<&'o Path>,
@@ -89,20 +89,10 @@ impl Verification<'_> {
             .meter(Meter::new())
     }
 
-    fn step<const D: usize, N: ImageNetwork<D>>(
-        &self,
-        network: &N,
-        pass: Pass,
-        strategy: Strategy,
-    ) -> Result<reprop::Step<burn::tensor::Tensor<2>>, Failure> {
-        let Batch { images, labels } = self.batch.clone();
-        Ok(network.step(images, labels, pass, strategy)?)
-    }
-
-    fn dump<const D: usize, N: ImageNetwork<D>>(
-        &self,
+    fn dump<const D: usize, N: Scored<D>>(
         folder: &Path,
         network: &N,
+        sample: &Sample<D, N>,
         logits: TensorData,
         loss: f32,
         gradients: &GradientsParams,
@@ -112,26 +102,26 @@ impl Verification<'_> {
         let file = |name: &str| folder.join(format!("{name}.safetensors"));
         safetensors_file::write(&file("weights"), &named_parameters(network))?;
         safetensors_file::write(&file("gradients"), &named_gradients(network, gradients))?;
-        let Batch { images, labels } = self.batch.clone();
-        safetensors_file::write(
-            &file("batch"),
-            &[named("input", images.into_data()), named("labels", labels.into_data())],
-        )?;
+        safetensors_file::write(&file("batch"), &sample.named)?;
         let loss = TensorData::new(vec![loss], [1]);
         safetensors_file::write(&file("outputs"), &[named("logits", logits), named("loss", loss)])
     }
 }
 
-impl Task for Verification<'_> {
+impl Trial for Verification<'_> {
     type Output = Result<Verdict, Failure>;
 
-    fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
-        let stored = self.step(&network, self.pass(), Strategy::Stored)?;
+    fn run<const D: usize, N: Scored<D>>(self, network: N, noise: Noise<D, N>) -> Self::Output {
+        let sample = &noise(self.batch);
+        let step = |pass: Pass, strategy: Strategy| {
+            network.step(sample.input.clone(), sample.target.clone(), pass, strategy)
+        };
+        let stored = step(self.pass(), Strategy::Stored)?;
         let expected = named_gradients(&network, &stored.gradients);
         let strategies = [Strategy::Reprop, Strategy::PaReprop]
             .into_iter()
             .map(|strategy| {
-                let found = self.step(&network, self.pass(), strategy)?.gradients;
+                let found = step(self.pass(), strategy)?.gradients;
                 let differing = named_gradients(&network, &found)
                     .into_iter()
                     .zip(&expected)
@@ -146,14 +136,14 @@ impl Task for Verification<'_> {
             })
             .collect::<Result<Vec<_>, Failure>>()?;
         if let Some(folder) = self.dump {
-            self.dump(folder, &network, stored.output.into_data(), stored.loss, &stored.gradients)?;
+            let logits = stored.output.clone().into_data();
+            Self::dump(folder, &network, sample, logits, stored.loss, &stored.gradients)?;
         }
 
         // Rounding to the grid makes the loss a staircase, so differences are taken in floating point.
         let float = || self.pass().arithmetic(Arithmetic::Float).precision(Precision::F32);
-        let gradients = self.step(&network, float(), Strategy::Stored)?.gradients;
-        let (worst_parameter, worst_difference) =
-            differences::worst(&network, &self.batch, &gradients, float)?;
+        let gradients = step(float(), Strategy::Stored)?.gradients;
+        let (worst_parameter, worst_difference) = differences::worst(&network, sample, &gradients, float)?;
         let equal = strategies.iter().all(|strategy| strategy.differing.is_empty());
         Ok(Verdict {
             model: self.name,

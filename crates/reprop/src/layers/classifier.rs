@@ -106,11 +106,11 @@ impl Head<3> for Classifier {
         &self,
         x: Streams<3>,
         labels: Tensor<1, Int>,
-        _: &Context<'_>,
+        context: &Context<'_>,
     ) -> (Tensor<1>, Tensor<2>, Saved) {
         let [_, tokens, _] = x.dims();
         let (logits, normalised, scale) = self.logits(x);
-        let (loss, surplus) = cross_entropy(logits.clone(), labels, self.label_smoothing);
+        let (loss, surplus) = cross_entropy(logits.clone(), labels, context.side(), self.label_smoothing);
         (loss, logits, Saved { tokens, normalised, scale, surplus })
     }
 

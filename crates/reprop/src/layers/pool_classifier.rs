@@ -90,11 +90,11 @@ impl Head<4> for PoolClassifier {
         &self,
         x: Streams<4>,
         labels: Tensor<1, Int>,
-        _: &Context<'_>,
+        context: &Context<'_>,
     ) -> (Tensor<1>, Tensor<2>, Saved) {
         let dims = x.dims();
         let (logits, means) = self.logits(x);
-        let (loss, surplus) = cross_entropy(logits.clone(), labels, self.label_smoothing);
+        let (loss, surplus) = cross_entropy(logits.clone(), labels, context.side(), self.label_smoothing);
         (loss, logits, Saved { dims, means, surplus })
     }
 

@@ -71,7 +71,8 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn batch(&self, batch: u64) -> (Tensor<4>, Tensor<1, Int>) {
-        let Batch { images, labels } = self.training.batch(batch as usize);
+        let made = self.training.batch(batch as usize);
+        let Batch { images, labels } = made.expect("a pipeline is given images in memory alone");
         (images, labels)
     }
 
@@ -79,8 +80,12 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
         let test = &self.training.data.test;
         let size = self.training.settings.batch;
         let indices: Vec<usize> = (0..test.len()).skip(position as usize * size).take(size).collect();
-        let gather = || self.training.test_batch(&indices);
-        (!indices.is_empty()).then(gather).map(|Batch { images, labels }| (images, labels))
+        let gather = || {
+            let made = self.training.test_batch(&indices);
+            let Batch { images, labels } = made.expect("a pipeline is given images in memory alone");
+            (images, labels)
+        };
+        (!indices.is_empty()).then(gather)
     }
 
     fn score(&self, output: Tensor<2>, target: Tensor<1, Int>) -> Score {
