@@ -37,5 +37,6 @@ pytest=("$python" -m pytest -q -p no:cacheprovider)
 "${pytest[@]}" tests
 "${pytest[@]}" --doctest-modules --doctest-ignore-import-errors --pyargs reprop
 "$python" -m mypy --no-error-summary --cache-dir target/mypy tests/typed.py
+"$python" -m mypy.stubtest --ignore-disjoint-bases reprop._reprop
 # Their own suite comes from the package index, and is not needed to know that ours is right.
 PYTHON="$python" compat/peer_suite.sh || [ $? = 3 ]

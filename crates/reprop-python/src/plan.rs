@@ -98,7 +98,7 @@ impl Plan {
     }
 
     fn _repr_svg_(&self) -> Option<String> {
-        self.draw("svg", 100).ok()
+        self.draw("svg", 0).ok()
     }
 
     fn __repr__(&self) -> String {

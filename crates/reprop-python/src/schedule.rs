@@ -8,9 +8,6 @@ use reprop_schedule::{Action, Actions, Async, Channels, Costs, Method, Report, R
 use crate::action::PyAction;
 use crate::error::{ScheduleError, schedule as refused};
 
-/// Columns of a drawing in text, if nobody says.
-const COLUMNS: usize = 100;
-
 /// A snapshot schedule: iterate for its actions; as often as you like.
 #[pyclass(frozen, module = "reprop")]
 pub struct Schedule {
@@ -102,7 +99,7 @@ impl Schedule {
         Ok(self.report(py)?.peak_slots)
     }
 
-    #[pyo3(signature = (kind="svg", columns=COLUMNS))]
+    #[pyo3(signature = (kind="svg", columns=100))]
     fn draw(&self, py: Python<'_>, kind: &str, columns: usize) -> PyResult<String> {
         let picture = py.detach(|| self.request.picture()).map_err(refused)?;
         drawn(&picture, kind, columns)
@@ -110,7 +107,7 @@ impl Schedule {
 
     fn _repr_svg_(&self, py: Python<'_>) -> Option<String> {
         // What is too long for a picture shows its text instead.
-        self.draw(py, "svg", COLUMNS).ok()
+        self.draw(py, "svg", 0).ok()
     }
 
     fn __repr__(&self) -> String {

@@ -164,6 +164,34 @@ def test_a_state_that_changes_shape_is_refused():
         reprop.checkpointed(lambda x, i: np.zeros(4), np.zeros(3), 9, adjoint=lambda x, i, g: g, slots=3)
 
 
+def test_keys_may_come_in_any_order(tmp_path):
+    def step(state, i):
+        return {"b": state["b"] + 2 * state["a"], "a": state["a"]}
+
+    def adjoint(state, i, g):
+        return {"a": g["a"] + 2 * g["b"], "b": g["b"]}
+
+    for method in METHODS:
+        state = {"a": np.array(1.0), "b": np.array(0.0)}
+        done = reprop.checkpointed(step, state, 30, adjoint=adjoint, **options(method, tmp_path, 2))
+        assert (done.state["a"], done.state["b"]) == (1, 60)
+        gradient, _ = done.backward({"b": np.array(1.0), "a": np.array(0.0)})
+        assert (gradient["a"], gradient["b"]) == (60, 1)
+
+
+@pytest.mark.parametrize(
+    "state, step, error",
+    [
+        ({"a": np.ones(2)}, lambda x, i: {"b": np.ones(2)}, ValueError),
+        ((np.ones(2), np.ones(2)), lambda x, i: (x[0],), ValueError),
+        (np.array([None]), lambda x, i: x, TypeError),
+    ],
+)
+def test_a_state_of_another_kind_is_refused(state, step, error):
+    with pytest.raises(error, match="a state"):
+        reprop.checkpointed(step, state, 9, adjoint=lambda x, i, g: g, slots=3)
+
+
 def test_an_adjoint_without_the_inputs_gradient_is_refused():
     done = reprop.checkpointed(lambda x, i: x, np.zeros(3), np.zeros(9), adjoint=lambda x, i, g: None, slots=3)
     with pytest.raises(TypeError, match="two things"):

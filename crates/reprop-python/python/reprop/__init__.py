@@ -10,6 +10,17 @@ forward and backward under one (`checkpointed`), with PyTorch's autograd or with
 (15, 6, 25.0)
 >>> print(next(iter(plan)))
 save x0 in memory 0
+
+The store can be used alone, for snapshots of your own:
+
+>>> import tempfile
+>>> store = reprop.Store(tempfile.mkdtemp())
+>>> store.put(3, [b"some", b"thing"])       # copied, and written in the background
+>>> back = bytearray(9)
+>>> store.get(3, [back])                    # checked
+>>> back
+bytearray(b'something')
+>>> store.close()
 """
 
 from ._plan import plan, planned, measure

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._choose import Options, Sizes
 from ._engine import Report
-from ._tree import change, flatten
+from ._tree import change, flatten, shape
 
 PROBES = 2
 """Steps run to learn their time, of which the last counts."""
@@ -33,6 +33,9 @@ class ArrayMachine:
         self.numbered = isinstance(inputs, Integral)
         self.inputs = range(inputs) if self.numbered else inputs
         self.state = copy(state)
+        for leaf in flatten(self.state):
+            if leaf.dtype.hasobject:
+                raise TypeError(f"a state consists of arrays of numbers, and has one of {leaf.dtype}")
         # Shapes and dtypes of all states; views of one element, so it takes no memory.
         self.like = change(lambda leaf: np.broadcast_to(np.empty((), leaf.dtype), leaf.shape), self.state)
         self.gradient: Any = None
@@ -50,6 +53,8 @@ class ArrayMachine:
 
     def check(self) -> None:
         """A state on disk has to come back as it went."""
+        if shape(self.state) != shape(self.like):
+            raise ValueError(f"a step has returned a state like {shape(self.state)}; the first is like {shape(self.like)}")
         leaves, like = flatten(self.state), flatten(self.like)
         for leaf, wanted in zip(leaves, like):
             if np.shape(leaf) != wanted.shape or np.result_type(leaf) != wanted.dtype:
@@ -57,8 +62,6 @@ class ArrayMachine:
                     f"a step has returned an array of shape {np.shape(leaf)} and dtype {np.result_type(leaf)}; "
                     f"the first state has {wanted.shape} and {wanted.dtype} there"
                 )
-        if len(leaves) != len(like):
-            raise ValueError(f"a step has returned {len(leaves)} arrays; the first state has {len(like)}")
 
     def restore(self, snapshot: Any, keep: bool) -> None:
         self.state = copy(snapshot) if keep else snapshot

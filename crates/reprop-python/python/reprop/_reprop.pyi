@@ -6,6 +6,20 @@ from typing import final
 
 from typing_extensions import Buffer
 
+__all__ = [
+    "Action",
+    "ActionIterator",
+    "CorruptError",
+    "Plan",
+    "Schedule",
+    "ScheduleError",
+    "Slot",
+    "Store",
+    "StoreError",
+    "StoreFullError",
+    "quick_async",
+]
+
 class ScheduleError(ValueError):
     """A schedule or plan that cannot be made."""
 

@@ -11,7 +11,7 @@ from ._engine import Engine
 from ._inputs import Inputs, inputs_of
 from ._probe import captured, probe
 from ._replay import Surroundings
-from ._tree import change, flatten, rebuild
+from ._tree import change, flatten, rebuild, shape
 
 
 def differentiable(leaf: Any) -> bool:
@@ -45,9 +45,14 @@ class TensorMachine:
             self.state = state
 
     def snapshot(self) -> Any:
+        self.check_shape(self.state)
         leaves = [leaf.detach() for leaf in flatten(self.state)]
         self.check_shapes(leaves)
         return leaves, [leaf._version for leaf in leaves], self.surroundings.random()
+
+    def check_shape(self, state: Any) -> None:
+        if shape(state) != shape(self.tree):
+            raise ValueError(f"a step has returned a state like {shape(state)}; the first is like {shape(self.tree)}")
 
     def check_shapes(self, leaves: list[torch.Tensor]) -> None:
         """A state on disk has to come back as it went."""
@@ -86,6 +91,7 @@ class TensorMachine:
         given = self.inputs.leaf(step)
         with self.surroundings, torch.enable_grad():
             after = self.step(rebuild(self.tree, iter(leaves)), given)
+        self.check_shape(after)
         # Without the graph: the way on keeps nothing of it.
         self.state = change(lambda leaf: leaf.detach(), after) if advance else None
         return leaves, given, flatten(after)
@@ -93,8 +99,6 @@ class TensorMachine:
     def reverse(self, step: int, tape: Any) -> None:
         leaves, given, after = tape
         given = flatten(given)
-        if len(after) != len(self.gradients):
-            raise ValueError(f"step {step} has returned {len(after)} tensors; the state has {len(self.gradients)}")
         out = [
             (tensor, gradient)
             for tensor, gradient in zip(after, self.gradients)

@@ -5,13 +5,13 @@ from typing import Any
 
 
 def flatten(tree: Any) -> list[Any]:
-    """The leaves in order; of a dictionary in the order of its keys' insertion.
+    """The leaves in order; of a dictionary in the order of its sorted keys, so that two of the same keys agree.
 
     >>> flatten((1, [2, {"b": 3, "a": 4}]))
-    [1, 2, 3, 4]
+    [1, 2, 4, 3]
     """
     if isinstance(tree, dict):
-        return [leaf for branch in tree.values() for leaf in flatten(branch)]
+        return [leaf for key in sorted(tree) for leaf in flatten(tree[key])]
     if isinstance(tree, (tuple, list)):
         return [leaf for branch in tree for leaf in flatten(branch)]
     return [tree]
@@ -24,7 +24,8 @@ def rebuild(like: Any, leaves: Iterator[Any]) -> Any:
     ('x', ['y', {'b': 'z'}])
     """
     if isinstance(like, dict):
-        return type(like)((key, rebuild(branch, leaves)) for key, branch in like.items())
+        built = {key: rebuild(like[key], leaves) for key in sorted(like)}
+        return type(like)((key, built[key]) for key in like)
     if isinstance(like, tuple) and hasattr(like, "_fields"):
         return type(like)(*(rebuild(branch, leaves) for branch in like))
     if isinstance(like, (tuple, list)):
@@ -39,3 +40,14 @@ def change(function: Callable[[Any], Any], tree: Any) -> Any:
     {'a': ('1', '2')}
     """
     return rebuild(tree, iter([function(leaf) for leaf in flatten(tree)]))
+
+
+def shape(tree: Any) -> Any:
+    """What two trees have to agree in: kinds, lengths and keys.
+
+    >>> shape({"b": 1, "a": (2, 3)}) == shape({"a": (4, 5), "b": 6}), shape({"a": 1}) == shape({"b": 1})
+    (True, False)
+    """
+    if isinstance(tree, dict):
+        return {key: shape(branch) for key, branch in tree.items()}
+    return [shape(branch) for branch in tree] if isinstance(tree, (tuple, list)) else None
