@@ -11,6 +11,10 @@ from ._replay import Surroundings
 from ._tree import flatten, rebuild
 
 
+OVERHEAD = 1024
+"""Bytes that a tensor takes beside its numbers: two objects of C++ and one of Python, some 700 in all."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """The parameters of a step, its sizes in bytes, and its times in seconds."""
@@ -57,8 +61,8 @@ def probe(step: Callable[..., Any], state: Any, inputs: Any, params: list[torch.
     for leaf in [*leaves, *found, *flatten(given)]:
         if isinstance(leaf, torch.Tensor):
             saved.pop(leaf.untyped_storage().data_ptr(), None)
-    random = sum(generator.nbytes for generator in surroundings.random())
-    size = sum(leaf.nbytes for leaf in leaves) + random
+    # A step may draw, so a snapshot may have generators of its own.
+    size = sum(tensor.nbytes + OVERHEAD for tensor in [*leaves, *surroundings.random()])
     # Saved tensors, the state's gradients before and after, and one gradient of each parameter beside the sum.
     tape = sum(storage.nbytes() for storage in saved.values()) + 2 * size + sum(param.nbytes for param in found)
     return Probe(found, size, tape, forward, backward)

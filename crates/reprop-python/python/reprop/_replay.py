@@ -20,6 +20,7 @@ class Surroundings:
             (kind, torch.get_autocast_dtype(kind)) for kind in sorted(kinds) if torch.is_autocast_enabled(kind)
         ]
         self.stack: ExitStack | None = None
+        self.drawn = [torch.empty(0, dtype=torch.uint8)] * (1 + len(self.cuda))
 
     def __enter__(self) -> None:
         if self.autocast:
@@ -34,8 +35,11 @@ class Surroundings:
             self.stack = None
 
     def random(self) -> list[torch.Tensor]:
-        """The generators' states."""
-        return [torch.get_rng_state(), *(torch.cuda.get_rng_state(index) for index in self.cuda)]
+        """The generators' states; the same tensors as the last time while nobody draws."""
+        states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(index) for index in self.cuda)]
+        if not all(map(torch.equal, states, self.drawn)):
+            self.drawn = states
+        return self.drawn
 
     def reset(self, states: list[torch.Tensor]) -> None:
         """Sets the generators back."""

@@ -23,7 +23,7 @@ EndReverse()
 from collections.abc import Iterator
 from typing import Any
 
-from checkpoint_schedules import (
+from checkpoint_schedules import (  # type: ignore[import-untyped]
     CheckpointSchedule,
     Copy,
     EndForward,
