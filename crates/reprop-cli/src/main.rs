@@ -1,4 +1,4 @@
-//! `reprop`: trains, benchmarks and verifies reversible networks, and plans snapshots of long chains.
+//! `reprop`: trains, benchmarks, plans and verifies reversible networks, and plans snapshots of long chains.
 
 mod bench;
 mod bytes;
@@ -9,6 +9,7 @@ mod images;
 mod memory;
 mod models;
 mod options;
+mod plan;
 mod safetensors_file;
 mod schedule;
 mod trace_file;
@@ -51,6 +52,7 @@ fn run(global: &Global, command: Command) -> Result<(), Failure> {
     match command {
         Command::Train(options) => train::run(global, options),
         Command::Bench(options) => bench::run(global, &options),
+        Command::Plan(options) => plan::run(global, &options),
         Command::Verify(options) => verify::run(global, &options),
         Command::Schedule(options) => schedule::run(global, &options),
         Command::Models(options) => models::run(global, &options),

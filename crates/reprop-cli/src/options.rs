@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reprop::{Arithmetic, Kernels, Precision, Strategy};
 use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
@@ -9,6 +10,7 @@ use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 use crate::bytes::parse_bytes;
 use crate::data::DataOptions;
 use crate::failure::Failure;
+use crate::plan::PlanOptions;
 use crate::schedule::ScheduleOptions;
 use crate::train::PipelineOptions;
 
@@ -56,6 +58,8 @@ pub enum Command {
     Train(TrainOptions),
     /// Measure throughput and memory of strategies
     Bench(BenchOptions),
+    /// Tell what every way through a network needs, and which of them fits a budget best
+    Plan(PlanOptions),
     /// Compare every strategy's gradients with stored ones and with finite differences
     Verify(VerifyOptions),
     /// Count, list or draw the actions of a snapshot schedule
@@ -183,9 +187,16 @@ pub struct TrainOptions {
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
     /// How the backward pass gets its activations: stored, reprop, pareprop or auto; stored, revolve or async for chains.
-    #[arg(long, default_value = "pareprop", default_value_ifs = chain_default("async"), value_name = "NAME")]
+    /// By default pareprop, or auto where a budget is given.
+    #[arg(
+        long,
+        default_value = "pareprop",
+        default_value_if("budget", ArgPredicate::IsPresent, "auto"),
+        default_value_ifs = chain_default("async"),
+        value_name = "NAME"
+    )]
     pub strategy: String,
-    /// Bytes of activations that may live at once, such as 2GiB; for `auto`.
+    /// Bytes of activations that may live at once, such as 2GiB: the fastest way that fits is taken (see `reprop plan`).
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub budget: Option<u64>,
     #[command(flatten)]

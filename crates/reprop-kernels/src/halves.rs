@@ -55,7 +55,7 @@ fn shape(left: usize, a: usize, b: usize) -> (usize, usize) {
         rows == 0 || b.is_multiple_of(rows) && b > 0,
         "the right half must have {rows} rows, not {b} floats"
     );
-    (rows, if rows == 0 { 1 } else { b / rows })
+    (rows, b.checked_div(rows).unwrap_or(1))
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
             let (mut a, mut b) = (vec![0.0; rows * left], vec![0.0; rows * right]);
             split(&x, left, &mut a, &mut b);
             for row in 0..rows {
-                assert_eq!(a[row * left], (row * (left + right)) as f32);
-                assert_eq!(b[row * right], (row * (left + right) + left) as f32);
+                assert_eq!(a[row * left].to_bits(), x[row * (left + right)].to_bits());
+                assert_eq!(b[row * right].to_bits(), x[row * (left + right) + left].to_bits());
             }
             let mut again = vec![0.0; x.len()];
             join(&a, &b, left, &mut again);

@@ -50,12 +50,32 @@ pub enum Error {
     )]
     NothingToTrain,
     /// A budget below what the leanest strategy needs.
-    #[error("the budget of {budget} bytes is below the {least} bytes that the leanest strategy needs")]
+    #[error(
+        "the budget of {budget} bytes is below the {least} bytes that the leanest strategy needs: raise it, or make the \
+         batch smaller"
+    )]
     BudgetTooSmall {
         /// The bytes given.
         budget: u64,
         /// The bytes needed at least.
         least: u64,
+    },
+    /// A part that does not tell the bytes it will need, so that no plan can be made.
+    #[error(
+        "the part in place {place} does not tell the bytes it needs (its `footprint` is `None`): give it a footprint, or \
+         choose a strategy by hand"
+    )]
+    BytesUnknown {
+        /// Its place: 0 is the stem, then come the pieces, then the head.
+        place: usize,
+    },
+    /// Costs of another network.
+    #[error("costs of {found} pieces cannot plan a network of {expected}")]
+    CostsOfAnother {
+        /// Pieces of the network.
+        expected: usize,
+        /// Pieces that the costs are of.
+        found: usize,
     },
     /// A stage of places that the network does not have.
     #[error("a stage of places {start} to {end} cannot be cut from a network of {places} places")]

@@ -22,6 +22,7 @@ mod network;
 pub mod optim;
 mod pass;
 mod plain;
+mod planner;
 mod precision;
 mod random;
 mod residual;
@@ -49,6 +50,7 @@ pub use names::{gradient_digest, named_gradients, named_parameters, parameter_co
 pub use network::{Input, Network, Output, Step, Target};
 pub use pass::{Context, Pass};
 pub use plain::Plain;
+pub use planner::{Candidate, CostBook, Costs, Mode, PlaceCosts, Plan, Refusal, cost_key};
 pub use precision::Precision;
 pub use random::Key;
 pub use residual::Residual;

@@ -136,6 +136,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// `value`, whose bytes are those that are counted here.
     pub(crate) fn keep<S>(self, value: S) -> Kept<S> {
         Kept { value, held: self }

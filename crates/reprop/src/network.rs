@@ -5,8 +5,10 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
 use crate::engine::{self, Tape};
+use crate::planner;
 use crate::{
-    Gradients, Head, MemoryReport, Pass, Piece, Prediction, Result, Statistics, Stem, Strategy, Streams,
+    Costs, Gradients, Head, MemoryReport, Pass, Piece, Plan, Prediction, Result, Statistics, Stem, Strategy,
+    Streams,
 };
 
 /// The input of a network.
@@ -109,6 +111,41 @@ pub trait Network<const D: usize>: Module {
     /// A budget that no strategy can meet.
     fn predicted(&self, batch: usize, pass: &Pass, strategy: Strategy) -> Result<Option<Prediction>> {
         engine::predicted(self, batch, pass, strategy)
+    }
+
+    /// Every mode for a batch of `batch` samples, with the bytes and the time that it will need, and the one to take
+    /// under a budget of `budget` bytes of activations.
+    ///
+    /// # Errors
+    ///
+    /// A budget that no mode can meet, a part that cannot tell its bytes, or costs of another network.
+    fn plan(&self, batch: usize, pass: &Pass, budget: u64, costs: &Costs) -> Result<Plan> {
+        Plan::new(&engine::Sizes::of(self, batch, pass)?, batch, budget, costs)
+    }
+
+    /// Measures what every part costs on this machine, by a few steps on this batch that fit the budget. Nothing
+    /// changes: gradients are thrown away. It takes a second or two, or about ten steps where they are long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::record`] and [`Self::plan`].
+    fn measure(
+        &self,
+        input: Input<D, Self>,
+        target: Target<D, Self>,
+        pass: &Pass,
+        budget: u64,
+    ) -> Result<Costs> {
+        planner::measure(self, &input, &target, pass, budget)
+    }
+
+    /// The largest batch for which some mode fits a budget of `budget` bytes of activations.
+    ///
+    /// # Errors
+    ///
+    /// A budget that is too small for one sample, or a part that cannot tell its bytes.
+    fn largest_batch(&self, pass: &Pass, budget: u64) -> Result<usize> {
+        planner::largest_batch(self, pass, budget)
     }
 }
 

@@ -142,6 +142,17 @@ impl Pass {
         self.recompute_transitions
     }
 
+    /// What the time of a step depends on.
+    pub(crate) fn settings(&self) -> String {
+        let Self { training, arithmetic, precision, kernels, recompute_transitions, .. } = self;
+        format!("{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions}")
+    }
+
+    /// Whether layers run on fused kernels where they can.
+    pub(crate) fn may_fuse(&self) -> bool {
+        self.kernels == Kernels::Auto && self.precision == Precision::F32
+    }
+
     pub(crate) fn weight_of_loss(&self) -> f64 {
         self.loss_weight
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Mode;
+
 /// How the backward pass gets its activations. All give the same gradients, bit for bit.
 ///
 /// | strategy | memory | time, in forwards | choose it |
@@ -11,6 +13,7 @@ use std::str::FromStr;
 /// | `Reprop` | one block | 4 | when memory is all that counts |
 /// | `PaReprop` | two blocks | 3 to 4 | when it does not fit: the default |
 /// | `Auto` | the budget given | the least that fits | to let the numbers decide |
+/// | `Planned` | as its plan says | as its plan says | where a [`Plan`](crate::Plan) was made from measured costs |
 ///
 /// ```
 /// use reprop::Strategy;
@@ -27,11 +30,16 @@ pub enum Strategy {
     /// As `Reprop`, with the gradients of one block computed beside the recovery of the block below.
     #[default]
     PaReprop,
-    /// Keep the saved tensors of as many of the last blocks as a budget allows, and recover the rest.
+    /// The fastest [`Mode`] that fits a budget, by [predicted costs](crate::Costs::predicted): everything is kept if it
+    /// fits, else the saved tensors of as many of the last blocks as fit, and the rest is recovered. A network that
+    /// cannot tell its bytes gets the leanest mode. To decide by costs that were measured, make a
+    /// [`Plan`](crate::Plan) and run its [strategy](crate::Plan::strategy).
     Auto {
         /// Bytes of activations that may live at once.
         budget: u64,
     },
+    /// What a plan came to.
+    Planned(Mode),
 }
 
 impl fmt::Display for Strategy {
@@ -40,7 +48,7 @@ impl fmt::Display for Strategy {
             Self::Stored => "stored",
             Self::Reprop => "reprop",
             Self::PaReprop => "pareprop",
-            Self::Auto { .. } => "auto",
+            Self::Auto { .. } | Self::Planned(_) => "auto",
         })
     }
 }
@@ -65,7 +73,7 @@ impl FromStr for Strategy {
 
 /// What a strategy comes to for one network: the engine knows nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct Layout {
     /// Blocks from here on keep what they saved; those below are recovered.
     pub keep_from: usize,
     /// Whether gradients of one block are computed beside the recovery of the next.
@@ -74,16 +82,50 @@ pub(crate) struct Plan {
     pub rerun: bool,
 }
 
-impl Plan {
+impl Layout {
+    /// Everything is kept.
     pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun: false };
 
-    /// The plan that recovers everything.
+    /// The layout that recovers everything.
     pub fn recover_all(pieces: usize, overlap: bool) -> Self {
         Self { keep_from: pieces, overlap, rerun: false }
     }
 
-    /// The plan that recovers blocks and runs everything else again.
+    /// The layout that recovers blocks and runs everything else again.
     pub fn rerun(pieces: usize, overlap: bool) -> Self {
         Self { keep_from: pieces, overlap, rerun: true }
+    }
+
+    /// Of a mode, for a network whose pieces are blocks or not.
+    pub fn of(mode: Mode, is_block: &[bool]) -> Self {
+        let blocks: Vec<usize> = (0..is_block.len()).filter(|&index| is_block[index]).collect();
+        let keep_from = match blocks.len().checked_sub(mode.blocks_kept) {
+            None | Some(0) => 0,
+            Some(recovered) => blocks.get(recovered).copied().unwrap_or(is_block.len()),
+        };
+        let rerun = mode.recompute_transitions;
+        // Where nothing is recovered, nothing runs beside anything.
+        Self { keep_from, overlap: mode.overlap && (keep_from > 0 || rerun), rerun }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_keeps_its_last_blocks_and_keeping_all_is_storing() {
+        // A transition stands between the first block and the last two.
+        let is_block = [true, false, true, true];
+        let layout = |blocks_kept, overlap, recompute_transitions| {
+            Layout::of(Mode { blocks_kept, overlap, recompute_transitions }, &is_block)
+        };
+        let keep_from = [0, 1, 2, 3, 9].map(|kept| layout(kept, false, false).keep_from);
+        assert_eq!(keep_from, [4, 3, 2, 0, 0]);
+        assert_eq!(layout(0, true, false), Layout::recover_all(4, true));
+        assert_eq!(layout(0, true, true), Layout::rerun(4, true));
+        // With nothing to recover nothing runs beside anything.
+        assert_eq!(layout(3, true, false), Layout::STORED);
+        assert!(layout(3, true, true).overlap);
     }
 }

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task};
 use crate::memory;
 use crate::options::Numbers;
+use crate::plan;
 
 use super::Run;
 
@@ -110,10 +111,21 @@ impl Task for Measurement {
         let Case { batch, warmup, steps, ref strategies, ref model, .. } = self.case;
         let samples = Batch::noise(batch, model.images(), self.seed, &self.device);
         let mut optimizer = AdamWConfig::new().init();
+        // What `auto` comes to is found before the clock starts.
+        let strategies = &strategies
+            .iter()
+            .map(|&strategy| {
+                let sample = || (samples.images.clone(), samples.labels.clone());
+                plan::resolve(&network, batch, &self.pass(0), strategy, sample)
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
         let mut runs = strategies
             .iter()
-            .map(|&strategy| self.blank(&network, strategy))
-            .collect::<Result<Vec<_>, _>>()?;
+            .zip(&self.case.strategies)
+            .map(|(&strategy, asked)| {
+                Ok(Run { strategy: asked.to_string(), ..self.blank(&network, strategy)? })
+            })
+            .collect::<Result<Vec<_>, Failure>>()?;
         for round in 0..warmup + steps {
             for (&strategy, run) in strategies.iter().zip(&mut runs) {
                 let seconds = self.step(&network, &mut optimizer, &samples, round, strategy, run)?;

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use reprop::Kernels;
 use reprop_data::Text;
 use reprop_models::{CharRnnConfig, Sequences};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::options::{Global, PrecisionName, TrainOptions};
+use crate::plan::Chain;
 
 use super::settings::Settings;
 
@@ -24,6 +26,19 @@ pub enum ChainStrategy {
     Stored,
     Revolve,
     Async,
+}
+
+impl ChainStrategy {
+    fn by_name(model: &str, name: &str) -> Result<Self, Failure> {
+        match name {
+            "stored" => Ok(Self::Stored),
+            "revolve" => Ok(Self::Revolve),
+            "async" => Ok(Self::Async),
+            "auto" => Err(Failure::usage("the strategy `auto` needs a budget").hint("add --budget 100MiB")),
+            other => Err(Failure::usage(format!("{model} is a chain and cannot run under `{other}`"))
+                .hint("choose stored, revolve or async, or give a budget")),
+        }
+    }
 }
 
 /// Everything that a run depends on, kept beside its record.
@@ -49,22 +64,15 @@ pub struct ChainSettings {
 impl ChainSettings {
     /// The settings that the command line asks for.
     pub fn new(global: &Global, options: &TrainOptions) -> Result<Self, Failure> {
-        let strategy = match options.strategy.as_str() {
-            "stored" => ChainStrategy::Stored,
-            "revolve" => ChainStrategy::Revolve,
-            "async" => ChainStrategy::Async,
-            other => {
-                return Err(Failure::usage(format!(
-                    "{} is a chain and cannot run under `{other}`",
-                    options.model
-                ))
-                .hint("choose stored, revolve or async"));
-            }
+        let strategy = match (options.strategy.as_str(), options.budget) {
+            // What fits best is found below, when everything else is known.
+            ("auto", Some(_)) => ChainStrategy::Async,
+            (_, None) => ChainStrategy::by_name(&options.model, &options.strategy)?,
+            (other, Some(_)) => return Err(Settings::budget_without_auto(other)),
         };
         let unusable = [
             ("--precision", options.numbers.precision != PrecisionName::F32),
             ("--float-streams", options.numbers.float_streams),
-            ("--budget", options.budget.is_some()),
             ("--image", options.changes.image.is_some()),
             ("--classes", options.changes.classes.is_some()),
             ("--dropout", options.changes.dropout.is_some()),
@@ -98,9 +106,26 @@ impl ChainSettings {
             lr: options.lr.unwrap_or(RATE),
             seed: global.seed,
         };
-        let windows = settings.windows(&settings.text()?)?;
+        let text = settings.text()?;
+        let windows = settings.windows(&text)?;
+        if let Some(budget) = options.budget {
+            settings.fit(budget, &text, options.numbers.kernels)?;
+        }
         settings.steps = options.steps.unwrap_or(options.epochs.unwrap_or(EPOCHS) * windows);
         Ok(settings)
+    }
+
+    /// Takes the strategy and the slots that fit a budget best.
+    fn fit(&mut self, budget: u64, text: &Text, kernels: Kernels) -> Result<(), Failure> {
+        let config = self.network(text.symbols.len())?;
+        let chain = Chain { model: &self.model, config, sequence: self.sequence, batch: self.batch, budget };
+        let folder = self.store.clone().unwrap_or_else(std::env::temp_dir);
+        let (name, slots) = chain.report(text, kernels, &folder, self.seed)?.taken();
+        let taken = slots.map_or(String::new(), |slots| format!(" with {slots} slots"));
+        eprintln!("auto: {name}{taken}");
+        self.strategy = ChainStrategy::by_name(&self.model, name)?;
+        self.slots = slots.unwrap_or(self.slots);
+        Ok(())
     }
 
     /// The settings of the run in `folder`, if that is a run over a chain.

@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
 use crate::options::Format;
+use crate::plan;
 use crate::safetensors_file;
 use crate::trace_file;
 use crate::whole_file::write_whole;
@@ -65,8 +66,10 @@ impl Task for Training {
         }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.
-        let strategy = self.settings.strategy()?;
-        network.predicted(batch, &self.pass(0)?, strategy)?;
+        let strategy = plan::resolve(&network, batch, &self.pass(0)?, self.settings.strategy()?, || {
+            let Batch { images, labels } = self.batch(0);
+            (images, labels)
+        })?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut metrics = MetricsFile::open(&self.folder, first)?;
         let per_epoch = self.data.train.len().div_ceil(batch);

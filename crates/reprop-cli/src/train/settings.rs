@@ -115,7 +115,16 @@ impl Settings {
         Ok(model.change(&Changes { label_smoothing, channels, ..Changes::default() }))
     }
 
+    /// A budget that nothing would look at.
+    pub fn budget_without_auto(strategy: &str) -> Failure {
+        Failure::usage(format!("a budget is for the strategy auto, and {strategy} was asked for"))
+            .hint("leave out --strategy or --budget")
+    }
+
     pub fn strategy(&self) -> Result<Strategy, Failure> {
+        if self.budget.is_some() && self.strategy != "auto" {
+            return Err(Self::budget_without_auto(&self.strategy));
+        }
         options::strategy(&self.strategy, self.budget)
     }
 

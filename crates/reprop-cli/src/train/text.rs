@@ -15,7 +15,7 @@ use crate::bytes::human;
 use crate::failure::Failure;
 use crate::images::hits;
 use crate::options::{Format, Global, TrainOptions};
-use crate::{device, memory, safetensors_file};
+use crate::{device, memory, plan, safetensors_file};
 
 use super::metrics::{Metrics, MetricsFile};
 use super::run::{prepare, progress, watch_interrupts};
@@ -44,6 +44,14 @@ struct TextRun {
     split: TextSplit,
     folder: PathBuf,
     device: Device,
+}
+
+/// The state that a run begins or goes on with.
+struct Begun {
+    network: RevRoberta,
+    optimizer: ModuleOptimizer,
+    first: usize,
+    strategy: Strategy,
 }
 
 /// What a network takes, and what it is compared with.
@@ -94,23 +102,29 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
 
 impl TextRun {
     /// The state to begin with: fresh, or the record's.
-    fn begin(
-        &self,
-        network: RevRoberta,
-        bpe: &Bpe,
-        options: &TrainOptions,
-    ) -> Result<(RevRoberta, ModuleOptimizer, usize), Failure> {
+    fn begin(&self, network: RevRoberta, bpe: &Bpe, options: &TrainOptions) -> Result<Begun, Failure> {
         // Told before anything is written.
-        network.predicted(self.settings.run.batch, &self.pass(0)?, self.settings.run.strategy()?)?;
+        let strategy = self.strategy(&network)?;
         if options.resume.is_none() {
             prepare(&self.folder, options.out.is_none())?;
             self.settings.save(&self.folder, bpe)?;
         }
-        if record::exists(&self.folder) {
-            record::load(&self.folder, network, self.settings.run.recipe.optimizer())
+        let (network, optimizer, first) = if record::exists(&self.folder) {
+            record::load(&self.folder, network, self.settings.run.recipe.optimizer())?
         } else {
-            Ok((network, self.settings.run.recipe.optimizer(), 0))
-        }
+            (network, self.settings.run.recipe.optimizer(), 0)
+        };
+        Ok(Begun { network, optimizer, first, strategy })
+    }
+
+    /// The strategy to run; a sample of the text shows what it costs where that is not told.
+    fn strategy(&self, network: &RevRoberta) -> Result<Strategy, Failure> {
+        let Settings { batch, seed, .. } = self.settings.run;
+        let text = &self.split.train;
+        let indices: Vec<usize> = (0..batch.min(text.len())).collect();
+        let Batch { tokens, targets, padding, .. } = Batch::new(text, &indices, seed, 0, &self.device);
+        let pass = self.pass(0)?.side(Side::new().with(padding));
+        plan::resolve(network, batch, &pass, self.settings.run.strategy()?, || (tokens, targets))
     }
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
@@ -125,11 +139,10 @@ impl TextRun {
 
     fn train(
         &self,
-        (mut network, mut optimizer, first): (RevRoberta, ModuleOptimizer, usize),
+        Begun { mut network, mut optimizer, first, strategy }: Begun,
         format: Format,
     ) -> Result<(), Failure> {
         let Settings { batch, steps, lr, seed, .. } = self.settings.run;
-        let strategy = self.settings.run.strategy()?;
         let text = &self.split.train;
         let per_epoch = text.len().div_ceil(batch);
         let mut metrics = MetricsFile::open(&self.folder, first)?;

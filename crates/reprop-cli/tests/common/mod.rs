@@ -5,6 +5,8 @@ use std::process::{Command, Output, Stdio};
 /// The program with these arguments, its output piped.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprop"));
+    // Costs that tests measure are no user's.
+    command.env("REPROP_CACHE", env!("CARGO_TARGET_TMPDIR"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

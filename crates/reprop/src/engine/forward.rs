@@ -1,4 +1,4 @@
-//! The forward pass: through the pieces once, keeping what the plan says.
+//! The forward pass: through the pieces once, keeping what the layout says.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use crate::arithmetic::RangeWatch;
 use crate::kernels;
 use crate::network::{Input, Output, Target, is_trainable};
-use crate::strategy::Plan;
+use crate::strategy::Layout;
 use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
 
 use super::trail::{Recorded, StemTrail, Trail, Way};
@@ -69,6 +69,16 @@ pub(super) fn go_through<const D: usize, N: Network<D>>(
     streams
 }
 
+/// Samples in a batch, as the stem tells them.
+pub(crate) fn batch_of<const D: usize, N: Network<D>>(
+    network: &N,
+    input: Input<D, N>,
+    pass: &Pass,
+) -> Result<usize> {
+    network.stem().check(&input)?;
+    Ok(network.stem().forward(input, &pass.context(STEM)).dims()[0])
+}
+
 /// The inputs of the last stage from its outputs.
 pub(crate) fn inverse<const D: usize, N: Network<D>>(network: &N, y: Streams<D>, pass: &Pass) -> Streams<D> {
     let pieces = network.pieces();
@@ -94,10 +104,10 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     let (streams, stem) = record_stem(network, input, &pass, false, &mut watch)?;
     let batch = streams.value().dims()[0];
     network.head().check(&target, batch)?;
-    let plan = plan::choose(network, batch, &pass, strategy)?;
+    let layout = plan::choose(network, batch, &pass, strategy)?;
     let (streams, pieces) =
-        record_pieces(network, 0..network.pieces().len(), streams, plan, &pass, &mut watch);
-    let mut trail = Trail { pass, overlap: plan.overlap, stem: Some(stem), pieces, top: None, head: None };
+        record_pieces(network, 0..network.pieces().len(), streams, layout, &pass, &mut watch);
+    let mut trail = Trail { pass, overlap: layout.overlap, stem: Some(stem), pieces, top: None, head: None };
     let (loss, output) = record_head(network, streams, target, &mut trail);
     watch.check()?;
     let loss = finite(&loss, &trail.pass)?;
@@ -128,19 +138,19 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
     Ok((meter.keep(Holder::Streams, streams), stem))
 }
 
-/// Runs the pieces in `range` and keeps of them what the plan says.
+/// Runs the pieces in `range` and keeps of them what the layout says.
 pub(super) fn record_pieces<const D: usize, N: Network<D>>(
     network: &N,
     range: Range<usize>,
     mut streams: Kept<Streams<D>>,
-    plan: Plan,
+    layout: Layout,
     pass: &Pass,
     watch: &mut RangeWatch,
 ) -> (Kept<Streams<D>>, Vec<Recorded<D>>) {
     let pieces = network.pieces();
     let mut recorded = Vec::new();
     for index in range {
-        let (next, piece) = record_piece(pieces[index], index, streams, &recorded, plan, pass);
+        let (next, piece) = record_piece(pieces[index], index, streams, &recorded, layout, pass);
         look(watch, next.value(), pass);
         streams = next;
         recorded.push(piece);
@@ -148,13 +158,13 @@ pub(super) fn record_pieces<const D: usize, N: Network<D>>(
     (streams, recorded)
 }
 
-/// Runs one piece and keeps of it what the plan says.
+/// Runs one piece and keeps of it what the layout says.
 fn record_piece<const D: usize>(
     piece: Piece<'_, D>,
     index: usize,
     streams: Kept<Streams<D>>,
     below: &[Recorded<D>],
-    plan: Plan,
+    layout: Layout,
     pass: &Pass,
 ) -> (Kept<Streams<D>>, Recorded<D>) {
     let meter = pass.metering();
@@ -162,8 +172,8 @@ fn record_piece<const D: usize>(
     let scratch = Scratch::of(piece, streams.value().dims(), &context);
     let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
-    let recovers = matches!(piece, Piece::Block(_)) && index < plan.keep_from;
-    let reruns = (plan.rerun || pass.recomputes_transitions()) && !matches!(piece, Piece::Block(_));
+    let recovers = matches!(piece, Piece::Block(_)) && index < layout.keep_from;
+    let reruns = (layout.rerun || pass.recomputes_transitions()) && !matches!(piece, Piece::Block(_));
     // What is kept of the input is what was in flight: the same bytes, counted once.
     let (held, input) = if reruns || (!recovers && needs_its_output(below.last())) {
         (None, Some(held.keep(streams.clone())))

@@ -1,6 +1,6 @@
 //! The engine: one forward and one backward for all strategies.
 //!
-//! A strategy comes down to a [`Plan`]: from which piece on saved tensors are kept, and whether the two halves of the
+//! A strategy comes down to a [`Layout`](crate::strategy::Layout): from which piece on saved tensors are kept, and whether the two halves of the
 //! backward pass run side by side. Everything else follows from what was kept:
 //!
 //! ```text
@@ -15,15 +15,17 @@
 mod backward;
 mod forward;
 mod plan;
+mod sizes;
 mod stage;
 mod trail;
 
 use crate::{BlockFootprint, Context, Piece};
 
 pub use backward::{Descent, Tape};
-pub(crate) use forward::{inverse, predict, record, streams};
+pub(crate) use forward::{batch_of, inverse, predict, record, streams};
 pub use plan::Prediction;
 pub(crate) use plan::predicted;
+pub(crate) use sizes::Sizes;
 pub use stage::{Entry, Keep, Stage};
 pub use trail::Trail;
 
@@ -52,4 +54,4 @@ impl Scratch {
 /// The stem's place in the keys of masks; pieces follow, then the head.
 const STEM: usize = 0;
 /// The first piece's place.
-const FIRST_PIECE: usize = 1;
+pub(crate) const FIRST_PIECE: usize = 1;

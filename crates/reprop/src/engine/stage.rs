@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::arithmetic::RangeWatch;
 use crate::network::{Input, Output, Target};
-use crate::strategy::Plan;
+use crate::strategy::Layout;
 use crate::{Error, Gradients, Head, Holder, Kept, Network, Pass, Piece, Result, Streams};
 
 use super::backward::{self, Descent};
@@ -176,23 +176,24 @@ impl<'n, const D: usize, N: Network<D>> Stage<'n, D, N> {
         keep: Keep,
         overlap: bool,
     ) -> Result<(Kept<Streams<D>>, Trail<D, N>)> {
-        let plan = match keep {
-            Keep::Everything => Plan::STORED,
-            Keep::Inputs => Plan::rerun(self.pieces.end, overlap),
+        let layout = match keep {
+            Keep::Everything => Layout::STORED,
+            Keep::Inputs => Layout::rerun(self.pieces.end, overlap),
         };
         let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
         let (streams, stem) = match entry {
             Entry::Input(input) => {
                 let (streams, stem) =
-                    forward::record_stem(self.network, input, &pass, plan.rerun, &mut watch)?;
+                    forward::record_stem(self.network, input, &pass, layout.rerun, &mut watch)?;
                 (streams, Some(stem))
             }
             Entry::Streams(streams) => (pass.metering().keep(Holder::Streams, streams), None),
         };
         let range = self.pieces.clone();
-        let (streams, pieces) = forward::record_pieces(self.network, range, streams, plan, &pass, &mut watch);
+        let (streams, pieces) =
+            forward::record_pieces(self.network, range, streams, layout, &pass, &mut watch);
         watch.check()?;
-        Ok((streams, Trail { pass, overlap: plan.overlap, stem, pieces, top: None, head: None }))
+        Ok((streams, Trail { pass, overlap: layout.overlap, stem, pieces, top: None, head: None }))
     }
 
     /// The trail that [`Self::record`] with [`Keep::Inputs`] would have left, from the inputs that it kept: the

@@ -55,8 +55,7 @@ impl<const D: usize> Recorded<D> {
     pub fn recovering(&self) -> u64 {
         match self.way {
             Way::Saved(_) => 0,
-            Way::Recover => self.scratch.recover,
-            Way::Rerun => self.scratch.forward,
+            Way::Recover | Way::Rerun => self.scratch.recover,
         }
     }
 }

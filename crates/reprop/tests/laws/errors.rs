@@ -2,10 +2,12 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
-use reprop::{Arithmetic, Error, Network, Pass, Strategy};
+use reprop::{Arithmetic, Costs, Error, Network, Pass, Strategy};
 use reprop_models::{RevVit, RevVitConfig};
 
-use crate::common::{evaluation, labels, noise, scattered, trainable, training};
+use crate::common::{
+    evaluation, labels, mixed, noise, scattered, trainable, training, user_data, user_network,
+};
 
 const STRATEGIES: [Strategy; 4] =
     [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop, Strategy::Auto { budget: u64::MAX }];
@@ -130,6 +132,20 @@ fn nothing_to_train_is_an_error() {
     let valid = network().valid();
     let error = refused(&valid, &noise(1, [2, 1, 8, 8]), 2, || training(1));
     assert_eq!(error, Error::NothingToTrain);
+}
+
+#[test]
+fn a_part_that_does_not_tell_its_bytes_is_named_by_its_place() {
+    let network = user_network(&[2], &[8], mixed(0.0));
+    let pass = training(1);
+    let unknown = Error::BytesUnknown { place: 0 };
+    assert_eq!(Costs::predicted(&network, 2, &pass), Err(unknown.clone()));
+    assert_eq!(network.largest_batch(&pass, 1 << 30), Err(unknown.clone()));
+    let (input, target) = user_data(2);
+    assert_eq!(network.measure(input.clone(), target.clone(), &pass, 1 << 30), Err(unknown));
+    // Without bytes there is no plan, and auto takes the leanest way.
+    let step = network.step(input, target, pass, Strategy::Auto { budget: 1 });
+    assert!(step.is_ok());
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! From `auto` to the strategy that its plan takes.
+
+use reprop::{CostBook, Costs, Error, Input, Network, Pass, Plan, Refusal, Strategy, Target, cost_key};
+
+use super::place::costs_file;
+use crate::bytes::human;
+use crate::failure::Failure;
+
+/// Where costs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A probe, just now.
+    Measured,
+    /// A probe before.
+    Cached,
+    /// Shapes alone.
+    Predicted,
+}
+
+/// The strategy to run: `auto` comes down to what its plan takes, by measured costs; the others are themselves. `sample`
+/// is made only if something has to be measured.
+pub fn resolve<const D: usize, N: Network<D>>(
+    network: &N,
+    batch: usize,
+    pass: &Pass,
+    strategy: Strategy,
+    sample: impl FnOnce() -> (Input<D, N>, Target<D, N>),
+) -> Result<Strategy, Failure> {
+    let Strategy::Auto { budget } = strategy else { return Ok(strategy) };
+    let told = |error| explained(network, pass, budget, error);
+    let stored = network.predicted(batch, pass, Strategy::Stored)?;
+    match stored {
+        // A part cannot tell its bytes: the leanest way.
+        None => return Ok(strategy),
+        Some(stored) if stored.activation_peak <= budget => return Ok(Strategy::Stored),
+        Some(_) => {}
+    }
+    let (costs, _) = costs(network, batch, pass, budget, sample).map_err(told)?;
+    let plan = network.plan(batch, pass, budget, &costs).map_err(told)?;
+    let chosen = plan.chosen();
+    eprintln!(
+        "auto: {}; {} of {} and {:.3} s a step are predicted",
+        plan.name(chosen),
+        human(chosen.prediction.activation_peak),
+        human(budget),
+        chosen.time
+    );
+    Ok(plan.strategy())
+}
+
+/// Measured costs, from the cache if they are there.
+pub fn costs<const D: usize, N: Network<D>>(
+    network: &N,
+    batch: usize,
+    pass: &Pass,
+    budget: u64,
+    sample: impl FnOnce() -> (Input<D, N>, Target<D, N>),
+) -> Result<(Costs, Source), Error> {
+    let key = cost_key(network, batch, pass)?;
+    let mut book = costs_file().map(CostBook::open);
+    if let Some(costs) = book.as_ref().and_then(|book| book.get(&key)).cloned() {
+        let plan = network.plan(batch, pass, budget, &costs);
+        if plan.is_err() || knows_enough(&costs, &plan?) {
+            return Ok((costs, Source::Cached));
+        }
+    }
+    let (input, target) = sample();
+    let costs = network.measure(input, target, pass, budget)?;
+    if let Some(Err(error)) = book.as_mut().map(|book| book.put(key, costs.clone())) {
+        eprintln!("warning: measured costs are not kept: {error}");
+    }
+    Ok((costs, Source::Measured))
+}
+
+/// Whether costs tell all that matters: those that were measured under a tight budget do not know what overlap gains.
+fn knows_enough(costs: &Costs, plan: &Plan) -> bool {
+    let fits = |refused: Option<Refusal>| !matches!(refused, Some(Refusal::OverBudget { .. }));
+    costs.hidden.is_some()
+        || plan.strategy() == Strategy::Stored
+        || !plan.candidates.iter().any(|candidate| candidate.mode.overlap && fits(candidate.refused))
+}
+
+/// The error, with a way out where a budget is too small.
+pub fn explained<const D: usize, N: Network<D>>(
+    network: &N,
+    pass: &Pass,
+    budget: u64,
+    error: Error,
+) -> Failure {
+    let Error::BudgetTooSmall { least, .. } = error else { return error.into() };
+    let raise = format!("give --budget at least {least} ({})", human(least));
+    let hint = match network.largest_batch(pass, budget) {
+        Ok(batch) => format!("{raise}, or --batch at most {batch}"),
+        Err(_) => raise,
+    };
+    Failure::from(error).hint(hint)
+}

@@ -1,0 +1,23 @@
+//! From a budget to the fastest way that fits it.
+//!
+//! A [`Mode`] is a rung of the ladder between storing everything and recovering everything. Each block that is kept
+//! removes one recovery, so that a [`Plan`] has only two numbers to compare for each mode: the bytes, which a walk through
+//! the pass on sizes alone tells, and the time, which is a sum over the [`Costs`] of the parts. Costs come from a short
+//! probe, and a [`CostBook`] remembers them.
+
+mod batch;
+mod book;
+mod costs;
+mod key;
+mod mode;
+mod plan;
+mod probe;
+
+pub(crate) use batch::largest_batch;
+pub use book::CostBook;
+pub use costs::{Costs, PlaceCosts};
+pub use key::cost_key;
+pub use mode::Mode;
+pub(crate) use mode::modes;
+pub use plan::{Candidate, Plan, Refusal};
+pub(crate) use probe::measure;

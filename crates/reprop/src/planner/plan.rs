@@ -1,0 +1,155 @@
+//! The plan: every mode with what it needs, and the one to take.
+
+use std::fmt;
+
+use crate::engine::Sizes;
+use crate::{Costs, Error, Mode, Prediction, Result, Strategy};
+
+use super::modes;
+
+/// Every mode of a network for one batch size, and the fastest of them that fits a budget.
+///
+/// ```
+/// use burn::tensor::{Device, Int, Tensor};
+/// use reprop::{Network, Pass};
+/// use reprop_models::RevVitConfig;
+///
+/// let network = RevVitConfig::digits().init(42, &Device::flex().autodiff());
+/// let images = Tensor::<4>::ones([8, 1, 8, 8], &Device::flex());
+/// let labels = Tensor::<1, Int>::zeros([8], &Device::flex());
+/// let (pass, budget) = (Pass::training(42), 2 << 20);
+///
+/// let costs = network.measure(images.clone(), labels.clone(), &pass, budget)?;
+/// let plan = network.plan(8, &pass, budget, &costs)?;
+/// let step = network.step(images, labels, pass, plan.strategy())?;
+/// assert!(step.memory.activation_peak <= budget);
+/// # Ok::<(), reprop::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Samples of the batch.
+    pub batch: usize,
+    /// Bytes of activations that may live at once.
+    pub budget: u64,
+    /// Whether times are seconds that were measured; predicted ones are in forwards of the whole network.
+    pub measured: bool,
+    /// Every mode, from the one that keeps most.
+    pub candidates: Vec<Candidate>,
+    chosen: usize,
+}
+
+/// A mode, and what it will need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The mode.
+    pub mode: Mode,
+    /// The bytes and evaluations of a step.
+    pub prediction: Prediction,
+    /// The time of a step, forward and backward: in seconds where costs were measured, else in forwards of the network.
+    pub time: f64,
+    /// Why it was not taken.
+    pub refused: Option<Refusal>,
+}
+
+/// Why a candidate was not taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refusal {
+    /// It needs this many bytes more than there are.
+    OverBudget {
+        /// The bytes that it lacks.
+        lacks: u64,
+    },
+    /// Everything fits, so that there is nothing to save.
+    NoNeed,
+    /// Another takes less time.
+    Slower {
+        /// The time that it takes more.
+        by: f64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverBudget { lacks } => write!(formatter, "lacks {lacks} bytes"),
+            Self::NoNeed => formatter.write_str("everything fits without it"),
+            Self::Slower { .. } => formatter.write_str("slower"),
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(sizes: &Sizes, batch: usize, budget: u64, costs: &Costs) -> Result<Self> {
+        let is_block = sizes.is_block();
+        if costs.pieces.len() != is_block.len() {
+            return Err(Error::CostsOfAnother { expected: is_block.len(), found: costs.pieces.len() });
+        }
+        let mut candidates: Vec<Candidate> = modes(sizes)
+            .into_iter()
+            .map(|mode| Candidate {
+                mode,
+                prediction: sizes.predict(mode),
+                time: costs.step(mode, &is_block, sizes.recompute_transitions),
+                refused: None,
+            })
+            .collect();
+        let chosen = choose(&candidates, budget)?;
+        let least = candidates[chosen].time;
+        for (index, candidate) in candidates.iter_mut().enumerate() {
+            let peak = candidate.prediction.activation_peak;
+            candidate.refused = match peak.checked_sub(budget) {
+                Some(lacks) if lacks > 0 => Some(Refusal::OverBudget { lacks }),
+                _ if index == chosen => None,
+                _ if chosen == 0 => Some(Refusal::NoNeed),
+                _ => Some(Refusal::Slower { by: candidate.time - least }),
+            };
+        }
+        Ok(Self { batch, budget, measured: costs.measured, candidates, chosen })
+    }
+
+    /// The candidate to take.
+    pub fn chosen(&self) -> &Candidate {
+        &self.candidates[self.chosen]
+    }
+
+    /// A candidate's name for people.
+    pub fn name(&self, candidate: &Candidate) -> String {
+        let Mode { blocks_kept, overlap, recompute_transitions } = candidate.mode;
+        if blocks_kept < self.candidates[0].mode.blocks_kept {
+            return candidate.mode.to_string();
+        }
+        let how = if overlap { " beside gradients" } else { "" };
+        if recompute_transitions {
+            format!("stored, transitions recomputed{how}")
+        } else {
+            "stored".to_owned()
+        }
+    }
+
+    /// The strategy to run. Where everything fits that is [`Strategy::Stored`], at no cost beside it.
+    pub fn strategy(&self) -> Strategy {
+        let mode = self.chosen().mode;
+        if self.chosen == 0 && !mode.recompute_transitions {
+            Strategy::Stored
+        } else {
+            Strategy::Planned(mode)
+        }
+    }
+}
+
+/// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the
+/// fastest that fits, and of equals the one that needs least.
+fn choose(candidates: &[Candidate], budget: u64) -> Result<usize> {
+    let peak = |index: usize| candidates[index].prediction.activation_peak;
+    let fits = |index: &usize| peak(*index) <= budget;
+    if fits(&0) {
+        return Ok(0);
+    }
+    let order = |&a: &usize, &b: &usize| {
+        candidates[a].time.total_cmp(&candidates[b].time).then(peak(a).cmp(&peak(b)))
+    };
+    (0..candidates.len()).filter(fits).min_by(order).ok_or_else(|| Error::BudgetTooSmall {
+        budget,
+        least: (0..candidates.len()).map(peak).min().unwrap_or(0),
+    })
+}

@@ -1,0 +1,196 @@
+//! Measuring what every part costs, by a few steps.
+//!
+//! Three modes run in turn, each only if it fits the budget: the leanest, which shows forward, recovery and gradients of
+//! every part; the same with overlap, which shows how much of a recovery that hides; and the one that keeps most, which
+//! shows what keeping costs. Drift of the machine hits all alike, since they run in turn and are compared round by round.
+
+use std::time::Instant;
+
+use crate::engine::{self, Sizes};
+use crate::network::{Input, Network, Target};
+use crate::strategy::Layout;
+use crate::{Activity, Costs, Error, Meter, Mode, Pass, PlaceCosts, Result, Strategy, Trace};
+
+use super::modes;
+
+/// Rounds that are measured at least, and at most.
+const ROUNDS: std::ops::Range<usize> = 3..100;
+/// Seconds after which no further round begins.
+const SECONDS: f64 = 2.0;
+/// What keeping can cost beside recovering, whatever noise the clock shows: the same products, and memory that is written
+/// and read once more. A block that is kept is then never slower than one that is recovered.
+const SAVING: (f64, f64) = (0.8, 1.25);
+
+/// Measures the costs of `network`.
+pub(crate) fn measure<const D: usize, N: Network<D>>(
+    network: &N,
+    input: &Input<D, N>,
+    target: &Target<D, N>,
+    pass: &Pass,
+    budget: u64,
+) -> Result<Costs> {
+    let sizes = Sizes::of(network, engine::batch_of(network, input.clone(), pass)?, pass)?;
+    let trials = Trials::that_fit(&sizes, budget)?;
+    let modes = trials.modes();
+    let mut samples: Vec<Vec<Sample>> = modes.iter().map(|_| Vec::new()).collect();
+    let sample = |mode| Sample::take(network, input, target, pass, mode);
+    // A first round, which makes threads and memory, is not looked at.
+    for &mode in &modes {
+        sample(mode)?;
+    }
+    let begin = Instant::now();
+    for round in 0..ROUNDS.end {
+        if round >= ROUNDS.start && begin.elapsed().as_secs_f64() > SECONDS {
+            break;
+        }
+        // Each mode comes after each other one in turn.
+        for turn in 0..modes.len() {
+            let index = (round + turn) % modes.len();
+            samples[index].push(sample(modes[index])?);
+        }
+    }
+    Ok(trials.costs(&sizes, &samples))
+}
+
+/// The modes that are tried.
+struct Trials {
+    lean: Mode,
+    beside: Option<Mode>,
+    keeping: Option<Mode>,
+}
+
+impl Trials {
+    fn that_fit(sizes: &Sizes, budget: u64) -> Result<Self> {
+        let peak = |mode: Mode| sizes.predict(mode).activation_peak;
+        let all = modes(sizes);
+        let fitting: Vec<Mode> = all.iter().copied().filter(|&mode| peak(mode) <= budget).collect();
+        // Of modes alike the one with transitions stored comes first. Where only the other leaves room for overlap, that is
+        // taken, so that overlap is known.
+        let bare =
+            |overlap| fitting.iter().copied().find(|mode| mode.blocks_kept == 0 && mode.overlap == overlap);
+        let beside = bare(true);
+        let lean = beside.map(|mode| Mode { overlap: false, ..mode }).or(bare(false));
+        let lean = lean.ok_or_else(|| Error::BudgetTooSmall {
+            budget,
+            least: all.iter().map(|&mode| peak(mode)).min().unwrap_or(0),
+        })?;
+        let keeps = |mode: &&Mode| {
+            mode.blocks_kept > 0 && !mode.overlap && mode.recompute_transitions == lean.recompute_transitions
+        };
+        let keeping = fitting.iter().find(keeps).copied();
+        Ok(Self { lean, beside, keeping })
+    }
+
+    fn modes(&self) -> Vec<Mode> {
+        [Some(self.lean), self.beside, self.keeping].into_iter().flatten().collect()
+    }
+
+    /// Costs from the samples of [`Self::modes`].
+    fn costs(&self, sizes: &Sizes, samples: &[Vec<Sample>]) -> Costs {
+        let mut rest = samples.iter();
+        let lean = rest.next().map_or(&[][..], Vec::as_slice);
+        let beside = self.beside.and_then(|_| rest.next());
+        let keeping = self.keeping.and_then(|_| rest.next());
+
+        let is_block = sizes.is_block();
+        let end = |place| {
+            let grads = median_of(lean, Activity::Grads, place);
+            let forward = median_of(lean, Activity::Forward, place);
+            PlaceCosts { forward, saving: forward, recover: 0.0, grads }
+        };
+        let mut pieces: Vec<PlaceCosts> = (0..is_block.len())
+            .map(|index| {
+                let place = engine::FIRST_PIECE + index;
+                let [forward, recover, grads] = [Activity::Forward, Activity::Recover, Activity::Grads]
+                    .map(|activity| median_of(lean, activity, place));
+                // A transition that was kept was not run again; it would be as it was run before.
+                let recover = if recover > 0.0 { recover } else { forward };
+                PlaceCosts { forward, saving: recover, recover, grads }
+            })
+            .collect();
+        let mut costs = Costs {
+            measured: true,
+            stem: end(0),
+            head: end(engine::FIRST_PIECE + is_block.len()),
+            pieces: pieces.clone(),
+            rest: 0.0,
+            hidden: None,
+        };
+        let recomputes = sizes.recompute_transitions;
+        let totals = |samples: &[Sample]| median(samples.iter().map(|sample| sample.seconds).collect());
+        costs.rest = totals(lean) - costs.step(self.lean, &is_block, recomputes);
+
+        let round = |other: &[Sample]| {
+            // What a step gains over the leanest, compared within rounds.
+            median(lean.iter().zip(other).map(|(lean, other)| lean.seconds - other.seconds).collect())
+        };
+        if let (Some(keeping), Some(mode)) = (keeping, self.keeping) {
+            let from = Layout::of(mode, &is_block).keep_from;
+            let kept = (from..is_block.len()).filter(|&index| is_block[index]).map(|index| pieces[index]);
+            let [forward, recover] = kept.fold([0.0, 0.0], |[forward, recover], piece| {
+                [forward + piece.forward, recover + piece.recover]
+            });
+            let ratio = (forward + recover - round(keeping)) / recover;
+            let ratio = if ratio.is_finite() { ratio.clamp(SAVING.0, SAVING.1) } else { 1.0 };
+            for (piece, _) in pieces.iter_mut().zip(&is_block).filter(|(_, is_block)| **is_block) {
+                piece.saving = ratio * piece.recover;
+            }
+            costs.pieces = pieces;
+        }
+
+        let recovered = self.recovered(&costs, &is_block);
+        costs.hidden =
+            beside.filter(|_| recovered > 0.0).map(|beside| (round(beside) / recovered).clamp(-1.0, 1.0));
+        costs
+    }
+
+    /// The time of all recoveries of the leanest mode.
+    fn recovered(&self, costs: &Costs, is_block: &[bool]) -> f64 {
+        let pieces = costs.pieces.iter().zip(is_block);
+        let recovered = pieces.filter(|&(_, &is_block)| is_block || self.lean.recompute_transitions);
+        recovered.map(|(costs, _)| costs.recover).sum()
+    }
+}
+
+/// One step.
+struct Sample {
+    seconds: f64,
+    trace: Trace,
+}
+
+impl Sample {
+    fn take<const D: usize, N: Network<D>>(
+        network: &N,
+        input: &Input<D, N>,
+        target: &Target<D, N>,
+        pass: &Pass,
+        mode: Mode,
+    ) -> Result<Self> {
+        let trace = Trace::new();
+        let pass = pass.clone().meter(Meter::new()).trace(&trace);
+        let begin = Instant::now();
+        let step = network.step(input.clone(), target.clone(), pass, Strategy::Planned(mode))?;
+        let seconds = begin.elapsed().as_secs_f64();
+        drop(step);
+        Ok(Self { seconds, trace })
+    }
+}
+
+/// The median over the samples of the seconds that `activity` took in `place`.
+fn median_of(samples: &[Sample], activity: Activity, place: usize) -> f64 {
+    let seconds = samples.iter().map(|sample| {
+        let spans = sample.trace.spans().into_iter();
+        spans.filter(|span| span.activity == activity && span.place == place).map(|span| span.seconds).sum()
+    });
+    median(seconds.collect())
+}
+
+/// The middle value, or the one between the two middles; 0 for none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match (values.len() / 2, values.len() % 2) {
+        (0, 0) => 0.0,
+        (middle, 0) => f64::midpoint(values[middle - 1], values[middle]),
+        (middle, _) => values[middle],
+    }
+}
