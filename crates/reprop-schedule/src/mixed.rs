@@ -134,7 +134,8 @@ fn tables(steps: usize, slots: usize) -> Result<(f64, Vec<u32>), Error> {
         for len in 2..=steps {
             value[len] = 1.0 + fewer[len - 1];
             if let Some((sum, index)) = least_sum(&ahead[1..len], behind.below(len))
-                && sum < value[len]
+                // Of equals, keep the state: it is smaller than saved tensors, as a rule.
+                && sum <= value[len]
             {
                 value[len] = sum;
                 row[len] = index as u32 + 1;

@@ -273,3 +273,17 @@ fn streamed_plans_obey_the_laws_and_are_never_above_the_others() {
         assert!(makespan <= revolve.min(disk), "({slots}, {w}): {makespan} against {}", revolve.min(disk));
     }
 }
+
+#[test]
+fn quick_plans_are_valid_and_never_above_revolve() {
+    for (steps, slots) in [(1, 1), (2, 1), (7, 2), (65, 1), (100, 5), (1000, 3), (5000, 10)] {
+        for w in [0.0, 0.5, 3.0, 20.0, 1e9] {
+            let costs = costs(w);
+            let plan = Async::quick(steps, slots, &costs, Channels::Shared).unwrap();
+            let makespan = simulate(plan.clone(), &costs, Channels::Shared).makespan;
+            assert_eq!(plan.run().map(|run| run.makespan), Some(makespan));
+            assert!(makespan <= (advances(steps, slots) + steps as u128) as f64, "({steps}, {slots}, {w})");
+            check(steps, &[slots, usize::MAX], plan).unwrap();
+        }
+    }
+}
