@@ -168,7 +168,7 @@ impl Conv3x3<'_> {
         }
         if let Some(done) = done {
             let back = |tiles: &[f32], frame: &mut [f32], span: &Span| {
-                scatter_input_gradient(isa, tiles, frame, span)
+                scatter_input_gradient(isa, tiles, frame, span);
             };
             v.scatter(self, Frames::zeroed, back, done, ws);
         }

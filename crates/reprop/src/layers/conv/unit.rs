@@ -29,7 +29,7 @@ pub struct ConvNorm {
 /// What the derivative needs beside the input.
 pub(super) enum UnitSaved {
     /// Burn's operations: the normalised output.
-    Burn(NormSaved),
+    Burn(Box<NormSaved>),
     /// Fused kernels: the convolution's output and its moments.
     Fused(FusedSaved),
 }
@@ -93,7 +93,7 @@ impl ConvNorm {
         if self.fuses(context) {
             return UnitSaved::Fused(self.fused_run(c, context));
         }
-        UnitSaved::Burn(self.norm.normalise(c, &self.conv.bias, context.is_training()))
+        UnitSaved::Burn(Box::new(self.norm.normalise(c, &self.conv.bias, context.is_training())))
     }
 
     /// The output, before any `ReLU`.
@@ -135,7 +135,7 @@ impl ConvNorm {
                 let Above { dy, relu, beside } = above;
                 let dz = if relu { self.relu_vjp(&saved, dy) } else { dy };
                 let dz = if let Some(beside) = beside { dz + beside } else { dz };
-                self.norm.vjp(saved, dz, &self.conv.bias, gradients)
+                self.norm.vjp(*saved, dz, &self.conv.bias, gradients)
             }
             UnitSaved::Fused(saved) => self.fused_vjp(saved, above, context, gradients),
         };
