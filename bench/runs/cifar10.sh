@@ -1,21 +1,37 @@
 #!/bin/sh
-# Archived curves on CIFAR-10: bench/runs/cifar10.sh [EPOCHS]
+# Archived curves on CIFAR-10: bench/runs/cifar10.sh [EPOCHS]      (10 by default)
 #
-# Trains small networks for the same number of epochs, one after the other, and keeps settings, metrics and outcome of
-# each beside this file. Needs `reprop data get cifar10` once.
+# Trains small reversible networks and the plain twins of two of them for the same number of epochs, one after the other,
+# each by the recipe of its family; then a small RevRoBERTa on the embedded text. Settings, the metrics of each epoch and
+# the outcome of each run are kept under bench/runs/cifar10/ and bench/runs/sotu/, and drawn. Needs
+# `reprop data get cifar10` once, or the folder of its binary files in REPROP_DATA.
 set -eu
 cd "$(dirname "$0")/../.."
 epochs="${1:-10}"
-cargo build --release
+program="${REPROP:-target/release/reprop}"
+[ -n "${REPROP:-}" ] || cargo build --release --workspace --bin reprop
+
+# run SET NAME ARGUMENTS...
 run() {
-    name="$1"
-    shift
-    out="run/cifar10/$name"
+    set="$1" name="$2"
+    shift 2
+    out="run/$set/$name"
+    kept="bench/runs/$set"
     rm -rf "$out"
-    target/release/reprop train --data cifar10 --epochs "$epochs" --out "$out" "$@" | tail -n 1 >"bench/runs/cifar10-$name.json"
-    cp "$out/metrics.jsonl" "bench/runs/cifar10-$name.jsonl"
-    cp "$out/settings.json" "bench/runs/cifar10-$name.settings.json"
+    mkdir -p "$kept"
+    "$program" train --out "$out" "$@" | tail -n 1 >"$kept/$name.json"
+    grep test_accuracy "$out/metrics.jsonl" >"$kept/$name.jsonl"
+    cp "$out/settings.json" "$kept/$name.settings.json"
+    cargo xtask curves "$kept/curves.svg" "$kept"/*.jsonl
 }
+cifar10() {
+    run cifar10 "$@" --data cifar10 ${REPROP_DATA:+--from "$REPROP_DATA"} --epochs "$epochs"
+}
+cifar10 rev-vit --model rev-vit-cifar
+cifar10 vit --model vit-cifar
 # A quarter of the published width: 16 channels a stream in the first stage.
-run rev-resnet-18-width-16 --model rev-resnet-18 --width 16
-run rev-vit-small --model rev-vit-digits --image 32 --width 128 --recipe vit-small-images
+cifar10 rev-resnet-18-w16 --model rev-resnet-18 --width 16
+cifar10 resnet-18-w16 --model resnet-18 --width 16
+cifar10 rev-swin --model rev-swin-cifar
+cifar10 rev-mvit --model rev-mvit-cifar
+run sotu rev-roberta --model rev-roberta-base --depth 4 --width 128 --data sotu --sequence 64 --batch 32 --epochs "$epochs"

@@ -1,4 +1,6 @@
-//! `cargo xtask check`: the one gate, cheapest step first.
+//! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask curves`: what archived runs learned, as a picture.
+
+mod curves;
 
 use std::env;
 use std::process::{Command, ExitCode};
@@ -43,11 +45,15 @@ const MPI_CHECKS: &[(&str, &[&str])] = &[
 const MPI_REQUIRED: &str = "REPROP_MPI_REQUIRED";
 
 fn main() -> ExitCode {
-    if env::args().nth(1).as_deref() == Some("check") {
-        return check();
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(),
+        ["curves", picture, ref metrics @ ..] if !metrics.is_empty() => curves::draw(picture, metrics),
+        _ => {
+            eprintln!("usage: cargo xtask check, or cargo xtask curves PICTURE.svg METRICS.jsonl...");
+            ExitCode::from(2)
+        }
     }
-    eprintln!("usage: cargo xtask check");
-    ExitCode::from(2)
 }
 
 /// Runs every check and stops at the first that fails, since later ones cost more.

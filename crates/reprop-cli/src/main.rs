@@ -30,6 +30,8 @@ use crate::options::{Command, Global, Options};
 static ALLOCATOR: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
 fn main() -> ExitCode {
+    // The same tensors come and go with every step.
+    reprop::keep_freed_memory();
     // Wrong usage ends here, with clap's message and exit code 2.
     let Options { global, command } = Options::parse();
     match panic::catch_unwind(|| run(&global, command)) {

@@ -76,6 +76,9 @@ pub struct ModelChanges {
     /// Side of the square image in pixels.
     #[arg(long, value_name = "N")]
     pub image: Option<usize>,
+    /// Side of a patch in pixels, in networks that cut images into patches.
+    #[arg(long, value_name = "N")]
+    pub patch: Option<usize>,
     /// Number of classes.
     #[arg(long, value_name = "N")]
     pub classes: Option<usize>,
@@ -100,8 +103,8 @@ impl ModelChanges {
 
     /// As the catalogue takes them.
     pub fn changes(&self, depth: Option<usize>) -> Changes {
-        let Self { image, classes, width, dropout, drop_path } = *self;
-        Changes { image, classes, depth, width, dropout, drop_path, ..Changes::default() }
+        let Self { image, patch, classes, width, dropout, drop_path } = *self;
+        Changes { image, patch, classes, depth, width, dropout, drop_path, ..Changes::default() }
     }
 }
 

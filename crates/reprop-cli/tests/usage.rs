@@ -30,7 +30,7 @@ fn wrong_usage_is_told_with_its_numbers() {
             vec!["plan", "--model", "gru-char", "--predict", "--budget", "1GiB"],
             vec!["chain", "hint: leave out"],
         ),
-        (vec!["verify", "--width", "30"], vec!["4 heads", "30"]),
+        (vec!["verify", "--width", "0"], vec!["width", "at least 1"]),
         (vec!["models", "--classes", "0"], vec!["classes", "at least 1"]),
         (vec!["--threads", "0", "models"], vec!["at least 1"]),
         (vec!["dance"], vec!["dance"]),

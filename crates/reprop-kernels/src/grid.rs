@@ -48,6 +48,9 @@ pub struct GridOverflow {
     pub bits: u32,
 }
 
+/// Values of a part of a stream: long enough that a task outweighs its start.
+const PART: usize = 4096;
+
 impl Grid {
     /// `2^(24 - k)`: values must stay below.
     pub fn limit(self) -> f32 {
@@ -84,14 +87,23 @@ impl Grid {
         })
     }
 
+    /// Whether all values are inside the range.
+    pub fn holds(self, x: &[f32], ws: &Workspace) -> bool {
+        let left_range = AtomicBool::new(false);
+        for_chunks(x.len().div_ceil(PART), |_, r| {
+            if !inside(ws.isa(), self, &x[r.start * PART..(r.end * PART).min(x.len())]) {
+                left_range.store(true, Ordering::Relaxed);
+            }
+        });
+        !left_range.into_inner()
+    }
+
     /// `part` gets a part of the stream and its place, and says whether all stayed in range.
     fn each_part(
         self,
         stream: &mut [f32],
         part: impl Fn(usize, &mut [f32]) -> bool + Sync,
     ) -> Result<(), GridOverflow> {
-        // Long enough that a task outweighs its start.
-        const PART: usize = 4096;
         let left_range = AtomicBool::new(false);
         let len = stream.len();
         let shared = Shared::new(stream);
@@ -117,6 +129,17 @@ impl Grid {
     fn scales(self) -> (f32, f32) {
         let up = (1u32 << self.bits) as f32;
         (up, 1.0 / up)
+    }
+}
+
+dispatch! {
+    fn inside(s: Isa, grid: Grid, x: &[f32]) -> bool {
+        let limit = s.splat(grid.limit());
+        let mut outside = s.zero();
+        sweep!(s, x.len(), i, load, store, {
+            outside = s.add(outside, s.select_gt(limit, s.abs(load(s, x, i, 0.0)), s.zero(), s.splat(1.0)));
+        });
+        s.sum(outside) == 0.0
     }
 }
 

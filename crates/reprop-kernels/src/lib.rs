@@ -16,6 +16,8 @@ pub mod embedding;
 pub mod gelu;
 pub mod gemm;
 pub mod grid;
+pub mod halves;
+pub mod heap;
 pub mod layer_norm;
 pub mod linear;
 mod math;

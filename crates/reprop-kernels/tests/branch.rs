@@ -5,7 +5,7 @@ mod common;
 use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces};
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
-use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads, Moments};
+use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads, Moments};
 use reprop_kernels::conv::{Branch, ConvNorm, ConvNormGrads, Images, WinogradWeight};
 use reprop_kernels::output::{Base, Output};
 
@@ -153,10 +153,61 @@ proptest! {
             let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
             let moments = bn.forward(&x, &mut y, &ws);
             let (mut ds, mut db) = (vec![0.0; channels], vec![0.0; channels]);
-            bn.vjp(&x, &moments, &dy, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
+            bn.vjp(&x, &moments, Above::output(&dy), &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
             assert_close("y", &y, &want[0], 1e-5);
             assert_close("dx", &dx, &want[1], TOLERANCE);
             assert_close("dbias", &db, &dbias, 1e-5);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(16))]
+
+    /// The loss is `<relu(z), dy> + <z, beside>` of the norm's output `z`.
+    #[test]
+    fn a_norm_with_two_readers_equals_f64(rows in 3usize..12, channels in 1usize..20, given: bool, seed: u64) {
+        let mut rng = Rng(seed);
+        let (x, dy, beside) = (rng.vec(rows * channels), rng.vec(rows * channels), rng.vec(rows * channels));
+        let (scale, bias) = (rng.vec(channels), rng.vec(channels));
+        let (mean, variance) = (rng.vec(channels), vec![0.7; channels]);
+        let output = |x: &[f64], scale: &[f64], bias: &[f64]| -> Vec<f64> {
+            if !given {
+                return norm(x, scale, bias);
+            }
+            let affine = |(i, x): (usize, &f64)| {
+                let c = i % channels;
+                let r = 1.0 / (f64::from(variance[c]) + f64::from(EPS)).sqrt();
+                (x - f64::from(mean[c])) * r * scale[c] + bias[c]
+            };
+            x.iter().enumerate().map(affine).collect()
+        };
+        let loss = |x: &[f64], scale: &[f64], bias: &[f64]| {
+            let z = output(x, scale, bias);
+            let relu: Vec<f64> = z.iter().map(|z| z.max(0.0)).collect();
+            dot(&relu, &f64s(&dy)) + dot(&z, &f64s(&beside))
+        };
+        let (x64, s64, b64) = (f64s(&x), f64s(&scale), f64s(&bias));
+        let z = output(&x64, &s64, &b64);
+        prop_assume!(z.iter().all(|z| z.abs() > 1e-3));
+        let want = [
+            z.iter().map(|z| z.max(0.0)).collect(),
+            gradient(&x64, |x| loss(x, &s64, &b64)),
+            gradient(&s64, |scale| loss(&x64, scale, &b64)),
+            gradient(&b64, |bias| loss(&x64, &s64, bias)),
+        ];
+        let bn = BatchNorm { scale: &scale, bias: &bias, eps: EPS };
+        for ws in workspaces() {
+            let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+            let (mut ds, mut db) = (vec![0.0; channels], vec![0.0; channels]);
+            let moments =
+                if given { Moments::from_slices(&mean, &variance, &ws) } else { Moments::of(&x, channels, &ws) };
+            bn.apply(&x, &moments, None, true, &mut y, &ws);
+            let above = Above { dy: &dy, relu: true, beside: Some(&beside) };
+            bn.vjp(&x, &moments, above, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
+            for (i, (got, want)) in [y, dx, ds, db].iter().zip(&want).enumerate() {
+                assert_close(&format!("result {i}"), got, want, TOLERANCE);
+            }
         }
     }
 }

@@ -108,6 +108,20 @@ proptest! {
     }
 }
 
+/// Small cases are products over all tiles, point by point; images that are many and large are taken a few at a time.
+#[test]
+fn many_large_images_equal_f64() {
+    let mut rng = Rng(12);
+    let (images, ci, co) = (Images { batch: 17, height: 33, width: 30 }, 3, 5);
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+    let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
+    let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+    for ws in workspaces() {
+        check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
+    }
+    assert_thread_invariant("many images", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).to_vec());
+}
+
 proptest! {
     #![proptest_config(common::cases(24))]
 

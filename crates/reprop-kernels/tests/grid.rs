@@ -43,6 +43,7 @@ fn leaving_the_range_is_an_error_with_the_numbers_in_it() {
             let mut stream = vec![0.0; 5000];
             let mut f = vec![1.0; 5000];
             f[4321] = bad;
+            assert!(grid.holds(&stream, &ws) && !grid.holds(&[&f[..4321], &[bad]].concat(), &ws));
             let error = grid.apply(&mut stream, &f, Direction::Add, &ws).unwrap_err();
             assert_eq!((error.index, error.limit, error.bits), (4321, 16.0, 20));
             assert_eq!(error.value.to_bits(), bad.to_bits());

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Rng, assert_same_bits, assert_thread_invariant, workspaces};
 use reprop_kernels::attention::{CrossAttention, CrossGrads, Keep, Masks};
-use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads};
+use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads};
 use reprop_kernels::conv::{Conv2d, Depthwise, Images, Slide, pool};
 use reprop_kernels::gemm::PackedWeight;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
@@ -48,7 +48,14 @@ fn batch_norm_bits_do_not_depend_on_the_number_of_threads() {
         let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         let (mut ds, mut db) = (vec![0.0; channels], vec![0.0; channels]);
         let moments = norm.forward(&x, &mut y, ws);
-        norm.vjp(&x, &moments, &dy, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, ws);
+        norm.vjp(
+            &x,
+            &moments,
+            Above::output(&dy),
+            &mut dx,
+            BatchNormGrads { scale: &mut ds, bias: &mut db },
+            ws,
+        );
         vec![y, dx, ds, db]
     });
 }

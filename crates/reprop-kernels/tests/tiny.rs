@@ -8,7 +8,7 @@ use reprop_kernels::attention::{
     Attention, AttentionGrads, AttentionShape, CrossAttention, CrossGrads, Keep, Masks, WindowAttention,
     WindowGrads,
 };
-use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads};
+use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads};
 use reprop_kernels::conv::{
     Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Depthwise, Images, Slide, WinogradWeight, pool,
 };
@@ -197,7 +197,7 @@ fn convolution_kernels_stay_inside_their_slices() {
         let norm = BatchNorm { scale: scale.get(), bias: bias.get(), eps: 1e-3 };
         let moments = norm.forward(x.get(), y.get_mut(), ws);
         let grads = BatchNormGrads { scale: ds.get_mut(), bias: db.get_mut() };
-        norm.vjp(x.get(), &moments, dy.get(), dx.get_mut(), grads, ws);
+        norm.vjp(x.get(), &moments, Above::output(dy.get()), dx.get_mut(), grads, ws);
         let layer = ConvNorm { weight: &weight, norm };
         let branch = Branch { images, first: layer, second: layer, residual: true };
         let saved = branch.forward_saving(x.get(), &mut Output::Value(y.get_mut()), ws).unwrap();

@@ -64,6 +64,7 @@ fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
 }
 
 fn main() -> io::Result<()> {
+    reprop::keep_freed_memory();
     let mut known = HashMap::new();
     for line in io::stdin().lock().lines() {
         let line = line?;

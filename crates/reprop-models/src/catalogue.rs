@@ -38,6 +38,8 @@ pub enum LanguageModel {
 pub struct Changes {
     /// Side of the image.
     pub image: Option<usize>,
+    /// Side of a patch, where there are patches; a square of pixels that a token sees follows.
+    pub patch: Option<usize>,
     /// Channels of the image.
     pub channels: Option<usize>,
     /// Number of classes.
@@ -72,25 +74,29 @@ pub struct ImageShape {
 type Constructor = fn() -> Model;
 
 /// Names and constructors, in the order in which they are listed.
-const CATALOGUE: [(&str, Constructor); 24] = [
+const CATALOGUE: [(&str, Constructor); 28] = [
     ("rev-vit-digits", || Model::RevVit(RevVitConfig::digits())),
+    ("rev-vit-cifar", || Model::RevVit(RevVitConfig::cifar())),
     ("rev-vit-ti", || Model::RevVit(RevVitConfig::tiny())),
     ("rev-vit-s", || Model::RevVit(RevVitConfig::small())),
     ("rev-vit-b", || Model::RevVit(RevVitConfig::base())),
     ("rev-vit-l", || Model::RevVit(RevVitConfig::large())),
     ("rev-vit-h", || Model::RevVit(RevVitConfig::huge())),
     ("rev-vit-g", || Model::RevVit(RevVitConfig::giant())),
+    ("rev-swin-cifar", || Model::RevSwin(RevSwinConfig::cifar())),
     ("rev-swin-t", || Model::RevSwin(RevSwinConfig::tiny())),
     ("rev-swin-s", || Model::RevSwin(RevSwinConfig::small())),
     ("rev-swin-b", || Model::RevSwin(RevSwinConfig::base())),
     ("rev-swin-l", || Model::RevSwin(RevSwinConfig::large())),
     ("rev-swin-h", || Model::RevSwin(RevSwinConfig::huge())),
     ("rev-swin-g", || Model::RevSwin(RevSwinConfig::giant())),
+    ("rev-mvit-cifar", || Model::RevMvit(RevMvitConfig::cifar())),
     ("rev-mvit-b", || Model::RevMvit(RevMvitConfig::base())),
     ("rev-resnet-18", || Model::RevResNet(RevResNetConfig::resnet18())),
     ("rev-resnet-34", || Model::RevResNet(RevResNetConfig::resnet34())),
     ("rev-resnet-50", || Model::RevResNet(RevResNetConfig::resnet50())),
     ("vit-digits", || Model::Vit(RevVitConfig::digits())),
+    ("vit-cifar", || Model::Vit(RevVitConfig::cifar())),
     ("vit-ti", || Model::Vit(RevVitConfig::tiny())),
     ("vit-s", || Model::Vit(RevVitConfig::small())),
     ("vit-b", || Model::Vit(RevVitConfig::base())),
@@ -237,8 +243,11 @@ fn heads(width: usize, head: usize) -> usize {
 
 fn change_rev_vit(config: &RevVitConfig, changes: &Changes) -> RevVitConfig {
     let width = changes.width.unwrap_or(config.width);
+    let divides = width.is_multiple_of(config.heads.max(1));
     RevVitConfig {
         image: changes.image.unwrap_or(config.image),
+        patch: changes.patch.unwrap_or(config.patch),
+        heads: if divides { config.heads } else { heads(width, config.width / config.heads) },
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
         depth: changes.depth.unwrap_or(config.depth),
@@ -270,6 +279,7 @@ fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
     let width = changes.width.unwrap_or(config.width);
     RevSwinConfig {
         image: changes.image.unwrap_or(config.image),
+        patch: changes.patch.unwrap_or(config.patch),
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
         depths: third_stage(config.depths, changes.depth),
@@ -285,6 +295,9 @@ fn change_rev_swin(config: RevSwinConfig, changes: &Changes) -> RevSwinConfig {
 fn change_rev_mvit(config: RevMvitConfig, changes: &Changes) -> RevMvitConfig {
     RevMvitConfig {
         image: changes.image.unwrap_or(config.image),
+        patch: changes.patch.unwrap_or(config.patch),
+        // Seven pixels for a patch of four: each square reaches to the next ones' middles.
+        kernel: changes.patch.map_or(config.kernel, |patch| 2 * patch.max(1) - 1),
         channels: changes.channels.unwrap_or(config.channels),
         classes: changes.classes.unwrap_or(config.classes),
         depths: third_stage(config.depths, changes.depth),

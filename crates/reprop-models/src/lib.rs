@@ -3,6 +3,7 @@
 mod catalogue;
 mod char_rnn;
 mod checks;
+mod fit;
 mod resnet;
 mod rev_mvit;
 mod rev_resnet;

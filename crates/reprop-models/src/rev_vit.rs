@@ -66,6 +66,11 @@ impl RevVitConfig {
         Self::new(8, 2, 64, 6, 4, 128).with_channels(1).with_classes(10).with_deviation(0.125)
     }
 
+    /// For CIFAR-10 on few cores: eight by eight tokens of 32x32 colour images, 0.7 M parameters.
+    pub fn cifar() -> Self {
+        Self::new(32, 4, 96, 6, 3, 384).with_classes(10).with_deviation(0.1)
+    }
+
     /// RevViT-Ti/16: 5.9 M parameters.
     pub fn tiny() -> Self {
         Self::new(224, 16, 192, 12, 3, 768)

@@ -99,6 +99,27 @@ fn scale(a: u128, b: usize, c: usize) -> u128 {
     }
 }
 
+/// [`Level::split`] for up to two repetitions, where every binomial is a product: most sub-chains are so short, and
+/// divisions are what a split takes its time for.
+#[inline]
+pub(crate) fn short_split(n: usize, s: usize) -> Option<usize> {
+    if n - 1 <= s {
+        return Some(1); // a snapshot at every step
+    }
+    let twice = (s + 1).checked_mul(s + 2)?; // 2 beta(s, 2)
+    if n > twice / 2 {
+        return None;
+    }
+    let outer = if s < 3 { 0 } else { (s - 2) * (s - 1) / 2 }; // beta(s-3, 2)
+    Some(if n <= 2 * s {
+        1
+    } else if n >= twice / 2 - outer {
+        s + 1
+    } else {
+        n - (2 * s - 1)
+    })
+}
+
 /// `(slots, r, beta(slots, r))` kept together, so that a schedule moves from one sub-chain to the next in
 /// constant time on average instead of searching for `r` anew.
 #[derive(Debug, Clone, Copy)]
@@ -135,17 +156,14 @@ impl Level {
         }
     }
 
-    /// How far to advance before the next snapshot in a sub-chain of `steps >= 2` with `slots >= 2`.
+    /// How far to advance before the next snapshot in a sub-chain of `steps` with `slots >= 2`, too long for
+    /// [`short_split`].
     ///
     /// Every `m` with `beta(s,r-2) <= m <= beta(s,r-1)` and `beta(s-1,r-1) <= n-m <= beta(s-1,r)` gives the
     /// fewest advances. Among those, the choice below also writes the fewest snapshots (Griewank & Walther,
     /// section 3): keep the left part as short as the middle range allows while the right part stays one
     /// that needs no more snapshots than its repetition number forces.
     pub(crate) fn split(&mut self, steps: usize) -> usize {
-        if steps - 1 <= self.slots {
-            // One repetition: a snapshot at every step, which the ranges below say too, more slowly.
-            return 1;
-        }
         let n = steps as u128;
         let left_most = self.fit(n); // beta(s, r-1)
         let (s, r) = (self.slots, self.r);
@@ -157,5 +175,30 @@ impl Level {
         let outer = if s < 3 { 0 } else { scale(inner, s - 2, r) }; // beta(s-3, r)
         let m = if n >= self.size - outer { left_most } else { n - right - inner };
         m as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_chains_split_as_the_ranges_say() {
+        for slots in 2..=40_usize {
+            for steps in slots + 2..=(slots + 1) * (slots + 2) / 2 {
+                let mut level = Level::new(slots);
+                let left_most = level.fit(steps as u128);
+                assert_eq!(level.r, 2);
+                let (right, inner) = (beta(slots - 1, 1), beta(slots - 2, 1));
+                let outer = if slots < 3 { 0 } else { beta(slots - 3, 2) };
+                let n = steps as u128;
+                let expected = match n {
+                    n if n <= left_most + inner => beta(slots, 0),
+                    n if n >= level.size - outer => left_most,
+                    n => n - right - inner,
+                };
+                assert_eq!(short_split(steps, slots), Some(expected as usize), "({steps}, {slots})");
+            }
+        }
     }
 }

@@ -7,6 +7,9 @@ use crate::{Action, Costs, Error, Revolve, Slot};
 /// most are in memory. It has the fewest advances that the total number of slots allows, and among such
 /// schedules with Revolve's splits the least transfer time.
 ///
+/// If Revolve saves to slot `i` `a_i` times and loads from it `z_i` times, a place on disk costs `w a_i + r z_i`: the
+/// `disk` slots with the least such sums go there, and the transfer time is their total.
+///
 /// *Time* one run through the schedule to count how often each slot is used, then constant per action;
 /// *memory* one entry per slot. *Use it* where forward steps are dear and the disk is quick. *Not* where
 /// transfers are dear: [`HRevolve`](crate::HRevolve) weighs them and is never worse.

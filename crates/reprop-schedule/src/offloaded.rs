@@ -10,7 +10,8 @@ const WEIGHTS: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
 /// Recomputation and offload together for unequal steps under a byte budget (after Beaumont, Eyraud-Dubois &
 /// Shilova 2021, "POFO").
 ///
-/// [`Budgeted`]'s recurrence has a third choice: write `x_s` to disk and read it back each time, at no bytes.
+/// [`Budgeted`]'s recurrence has a third choice: write `x_s` to disk and read it back each time, at no bytes, for
+/// `w_s + E(s, t, m)` with `E(s, t, m) = min_k F(s, k) + U(k, t, m) + r_s + min(E, U)(s, k-1, m)`.
 /// Transfers count part of their time there, since many will be hidden; the plan of each part is then
 /// rewritten so that writes and reads run in the background wherever the budget has room for their
 /// bytes, simulated, and the fastest is taken. It is never slower than the best plan without a disk, nor

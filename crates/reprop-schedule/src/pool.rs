@@ -17,6 +17,7 @@ impl Pool {
         Self { free: (0..used).rev().filter(|&slot| !in_use[slot]).collect(), used }
     }
 
+    #[inline]
     pub(crate) fn take(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.used += 1;
@@ -24,6 +25,7 @@ impl Pool {
         })
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, slot: usize) {
         self.free.push(slot);
     }

@@ -1,6 +1,6 @@
 //! Revolve: the fewest advances with `s` slots in memory.
 
-use crate::binomial::Level;
+use crate::binomial::{Level, short_split};
 use crate::error::require;
 use crate::pool::Pool;
 use crate::{Action, Counts, Error, Slot, advances, snapshots};
@@ -42,8 +42,8 @@ pub struct Revolve {
 struct Snapshot {
     step: usize,
     slot: usize,
-    /// The binomial of the sub-chain that starts here, with the slots from this one on.
-    level: Level,
+    /// The binomial of the sub-chain that starts here, with the slots from this one on, once it was needed.
+    level: Option<Level>,
 }
 
 impl Revolve {
@@ -66,9 +66,7 @@ impl Revolve {
     /// `front - 1`.
     pub(crate) fn resume(taken: &[(usize, usize)], front: usize, slots: usize) -> Self {
         let pool = Pool::without(taken.iter().map(|&(_, slot)| slot));
-        let snapshots = (taken.iter().enumerate())
-            .map(|(depth, &(step, slot))| Snapshot { step, slot, level: Level::new(slots - depth) })
-            .collect();
+        let snapshots = taken.iter().map(|&(step, slot)| Snapshot { step, slot, level: None }).collect();
         Self { slots, pool, snapshots, at: Some(front - 1), front, start: 0 }
     }
 
@@ -84,6 +82,7 @@ impl Revolve {
         }
     }
 
+    #[inline]
     fn load(&mut self) -> Option<Action> {
         let Snapshot { step, slot, .. } = *self.snapshots.last()?;
         let keep = self.front - step > 1;
@@ -97,21 +96,37 @@ impl Revolve {
 
     /// Advances from the snapshot at `at`: to the next snapshot's place, or with the last slot in use up to
     /// the reverse front.
+    #[inline]
     fn advance(&mut self, at: usize) -> Action {
-        let steps = self.front - at;
-        let last_slot = self.snapshots.len() == self.slots;
-        let to = match self.snapshots.last_mut() {
-            Some(snapshot) if !last_slot => at + snapshot.level.split(steps),
-            _ => self.front - 1,
+        let (steps, held) = (self.front - at, self.snapshots.len());
+        let to = if held == self.slots {
+            self.front - 1
+        } else {
+            at + short_split(steps, self.slots + 1 - held).unwrap_or_else(|| self.split(steps))
         };
         self.at = Some(to);
         Action::Forward { from: at, to }
+    }
+
+    /// Where to cut the sub-chain of the last snapshot. Its level starts from that of the one below, whose
+    /// sub-chain is longer.
+    fn split(&mut self, steps: usize) -> usize {
+        let held = self.snapshots.len();
+        let below = held.checked_sub(2).and_then(|index| self.snapshots[index].level).map(Level::below);
+        match self.snapshots.last_mut() {
+            Some(last) => {
+                let fresh = || below.unwrap_or_else(|| Level::new(self.slots + 1 - held));
+                last.level.get_or_insert_with(fresh).split(steps)
+            }
+            None => steps - 1,
+        }
     }
 }
 
 impl Iterator for Revolve {
     type Item = Action;
 
+    #[inline]
     fn next(&mut self) -> Option<Action> {
         let Some(at) = self.at else { return self.load() };
         if at + 1 == self.front {
@@ -124,9 +139,8 @@ impl Iterator for Revolve {
         if saved || self.snapshots.len() == self.slots {
             return Some(self.advance(at));
         }
-        let level = self.snapshots.last().map_or_else(|| Level::new(self.slots), |above| above.level.below());
         let slot = self.pool.take();
-        self.snapshots.push(Snapshot { step: at, slot, level });
+        self.snapshots.push(Snapshot { step: at, slot, level: None });
         Some(Action::Save { step: at, slot: Slot::memory(slot) })
     }
 }

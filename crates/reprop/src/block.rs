@@ -7,8 +7,10 @@ use crate::{AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
 /// Bytes that a block will need beside the streams it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockFootprint {
-    /// What is kept for its gradients.
+    /// What is kept for its gradients by a forward.
     pub saved: u64,
+    /// What is kept for its gradients by a recover, which may be less.
+    pub recovered: u64,
     /// The most that a forward needs beside streams and saved tensors.
     pub forward: u64,
     /// The most that a recover needs beside streams and saved tensors.
@@ -22,7 +24,7 @@ impl BlockFootprint {
     pub(crate) fn of_transition<const D: usize>(dims: [usize; D], told: Footprint) -> Self {
         let Footprint { saved, forward, vjp } = told;
         let outputs = 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
-        Self { saved, forward, recover: forward + outputs, grads: vjp }
+        Self { saved, recovered: saved, forward, recover: forward + outputs, grads: vjp }
     }
 }
 

@@ -136,7 +136,7 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         Streams { x1: y1, x2: y2 }: Streams<D>,
         context: &Context<'_>,
     ) -> (Streams<D>, AnySaved) {
-        let [in_f, in_g] = branches(context);
+        let [in_f, in_g] = branches(&context.recovering());
         let (x2, g) = self.g().forward_saving_onto(y1.clone(), y2, Direction::Subtract, &in_g);
         let (x1, f) = self.f().forward_saving_onto(x2.clone(), y1, Direction::Subtract, &in_f);
         (Streams::new(x1, x2), AnySaved::new(CoupleSaved { f, g }))
@@ -161,12 +161,15 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let f: Footprint = self.f().footprint(dims, context)?;
         let g: Footprint = self.g().footprint(dims, context)?;
+        let again = context.recovering();
+        let recovered = [self.f().footprint(dims, &again)?.saved, self.g().footprint(dims, &again)?.saved];
         Some(BlockFootprint {
             saved: f.saved + g.saved,
+            recovered: recovered.iter().sum(),
             // The change, which is added in place, and what makes it. A forward runs F before G's saved tensors are
             // there, a recover runs G before F's are.
             forward: stream + g.forward.max(f.forward.saturating_sub(g.saved)),
-            recover: stream + f.forward.max(g.forward.saturating_sub(f.saved)),
+            recover: stream + f.forward.max(g.forward.saturating_sub(recovered[0])),
             // G's derivative runs while F's saved tensors wait, F's when G's are gone.
             grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
         })

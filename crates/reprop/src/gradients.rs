@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 use crate::{Held, Holder, Meter, Saved, Statistics};
 
@@ -76,8 +76,16 @@ impl Gradients {
 
     /// The gradients as Burn's optimizers take them.
     pub fn into_params(self) -> GradientsParams {
+        forget_old_leaves();
         self.params
     }
+}
+
+/// Makes Burn's autodiff forget leaves that are gone. An optimizer makes a new leaf of each parameter in each step, and the
+/// old one's entry is removed by the next backward pass on a graph alone, of which hand-written derivatives need none:
+/// about a kilobyte for each parameter and step would stay.
+fn forget_old_leaves() {
+    Tensor::<1>::zeros([1], &Device::flex().autodiff()).require_grad().backward();
 }
 
 struct AddAll<'g> {

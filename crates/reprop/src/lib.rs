@@ -62,6 +62,8 @@ pub use streams::Streams;
 pub use swap::Swap;
 pub use trace::{Activity, Span, Trace};
 
+pub use reprop_kernels::heap::keep_freed_memory;
+
 /// Keeps the README's example compiling.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

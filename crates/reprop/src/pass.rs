@@ -26,6 +26,7 @@ pub struct Pass {
     workspace: Workspace,
     loss_weight: f64,
     recompute_transitions: bool,
+    keep_probabilities: bool,
     side: Side,
     meter: Meter,
     trace: Option<Trace>,
@@ -45,6 +46,7 @@ impl Pass {
             workspace: Workspace::shared(),
             loss_weight: 1.0,
             recompute_transitions: false,
+            keep_probabilities: false,
             side: Side::new(),
             meter: Meter::new(),
             trace: None,
@@ -97,6 +99,13 @@ impl Pass {
         Self { recompute_transitions: true, ..self }
     }
 
+    /// Keeps attention's probabilities of a block that is recovered until its gradients are done, instead of computing them
+    /// again there: one product and softmax less, for the memory of `heads x tokens x tokens` floats a sample. Gradients
+    /// have the same bits.
+    pub fn keep_probabilities(self) -> Self {
+        Self { keep_probabilities: true, ..self }
+    }
+
     /// Side inputs, passed to every block.
     pub fn side(self, side: Side) -> Self {
         Self { side, ..self }
@@ -122,7 +131,7 @@ impl Pass {
 
     /// The context of the block in place `block`.
     pub fn context(&self, block: usize) -> Context<'_> {
-        Context { pass: self, block: block as u64, branch: 0 }
+        Context { pass: self, block: block as u64, branch: 0, recovering: false }
     }
 
     pub(crate) fn step_number(&self) -> u64 {
@@ -135,8 +144,11 @@ impl Pass {
 
     /// What the time of a step depends on.
     pub(crate) fn settings(&self) -> String {
-        let Self { training, arithmetic, precision, kernels, recompute_transitions, .. } = self;
-        format!("{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions}")
+        let Self { training, arithmetic, precision, kernels, .. } = self;
+        let Self { recompute_transitions, keep_probabilities, .. } = self;
+        format!(
+            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities}"
+        )
     }
 
     /// Whether layers run on fused kernels where they can.
@@ -150,6 +162,11 @@ impl Pass {
 
     pub(crate) fn arithmetic_of_streams(&self) -> Arithmetic {
         self.arithmetic
+    }
+
+    /// Whether what lies on `device` is computed on fused kernels.
+    pub(crate) fn fuses(&self, device: &Device) -> bool {
+        self.kernels == Kernels::Auto && self.precision == Precision::F32 && *device == Device::flex()
     }
 
     pub(crate) fn pool(&self) -> &Workspace {
@@ -167,6 +184,7 @@ pub struct Context<'p> {
     pass: &'p Pass,
     block: u64,
     branch: u64,
+    recovering: bool,
 }
 
 impl<'p> Context<'p> {
@@ -192,8 +210,7 @@ impl<'p> Context<'p> {
 
     /// Whether layers whose parameters are on `device` run on fused kernels.
     pub(crate) fn fuses(&self, device: &Device) -> bool {
-        let Pass { kernels, precision, .. } = *self.pass;
-        kernels == Kernels::Auto && precision == Precision::F32 && *device == Device::flex()
+        self.pass.fuses(device)
     }
 
     /// The memory of fused kernels; that they run here is noted in the trace.
@@ -207,6 +224,16 @@ impl<'p> Context<'p> {
     /// The context of one sub-block of this block: F and G draw different masks.
     pub fn branch(&self, branch: u64) -> Self {
         Self { branch, ..*self }
+    }
+
+    /// The context of a block that is recovered: what it saves is used at once.
+    pub fn recovering(&self) -> Self {
+        Self { recovering: true, ..*self }
+    }
+
+    /// Whether a sub-block should rather compute again, in its derivative, what is large and quick to compute than save it.
+    pub fn is_lean(&self) -> bool {
+        self.recovering && !self.pass.keep_probabilities
     }
 
     /// Whether elements or samples are dropped at any of these rates.

@@ -59,7 +59,8 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         Streams { x1: y1, x2: y2 }: Streams<D>,
         context: &Context<'_>,
     ) -> (Streams<D>, AnySaved) {
-        let (x1, saved) = self.f.forward_saving_onto(y1.clone(), y2, Direction::Subtract, context);
+        let (x1, saved) =
+            self.f.forward_saving_onto(y1.clone(), y2, Direction::Subtract, &context.recovering());
         (Streams::new(x1, y1), AnySaved::new(saved))
     }
 
@@ -79,6 +80,8 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let Footprint { saved, forward, vjp } = self.f.footprint(dims, context)?;
         // The change, which is added in place, and what makes it.
-        Some(BlockFootprint { saved, forward: stream + forward, recover: stream + forward, grads: vjp })
+        let recovered = self.f.footprint(dims, &context.recovering())?.saved;
+        let forward = stream + forward;
+        Some(BlockFootprint { saved, recovered, forward, recover: forward, grads: vjp })
     }
 }

@@ -111,6 +111,8 @@ impl ChainTraining {
                 accuracy,
                 samples_per_second: batch as f64 / start.elapsed().as_secs_f64(),
                 activation_peak_bytes: report.peak_bytes,
+                test_accuracy: None,
+                test_loss: None,
             })?;
             last = Some((loss, report));
             let stop = interrupted.load(Ordering::Relaxed);

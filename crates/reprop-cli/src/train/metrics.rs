@@ -19,6 +19,12 @@ pub struct Metrics {
     pub accuracy: f64,
     pub samples_per_second: f64,
     pub activation_peak_bytes: u64,
+    /// On the test set, after the last step of an epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_accuracy: Option<f64>,
+    /// The same, in runs on text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_loss: Option<f64>,
 }
 
 /// Appends to the file of a run.

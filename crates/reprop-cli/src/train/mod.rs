@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reprop::Trace;
+use reprop_data::Images;
 use reprop_models::{ImageShape, LanguageModel};
 
 use crate::failure::Failure;
@@ -49,8 +50,9 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         (Settings::load(folder)?, folder.clone())
     } else {
         let recipe = Recipe::chosen(&options)?;
-        let samples = data::load(&options.data, options.from.as_ref())?.train.len();
-        let mut settings = Settings::new(global, &options, recipe, samples);
+        let train = data::load(&options.data, options.from.as_ref())?.train;
+        let mut settings = Settings::new(global, &options, recipe, train.len());
+        settings.fit(shape(&train))?;
         settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
         if settings.pipeline.is_some() && settings.recipe.clip.is_some() {
             return Err(Failure::usage(format!(
@@ -63,10 +65,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     };
     let data = data::load(&settings.data, settings.from.as_ref())?;
     let model = settings.model()?;
-    settings.check_data(
-        &model,
-        ImageShape { channels: data.train.channels, side: data.train.side, classes: data.train.classes },
-    )?;
+    settings.check_data(&model, shape(&data.train))?;
     let start = match (&options.resume, &options.out) {
         (Some(_), _) => Start::Resumed,
         (None, Some(_)) => Start::Fresh { replace: false },
@@ -85,6 +84,10 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)
+}
+
+fn shape(images: &Images) -> ImageShape {
+    ImageShape { channels: images.channels, side: images.side, classes: images.classes }
 }
 
 fn output_folder(options: &TrainOptions) -> PathBuf {

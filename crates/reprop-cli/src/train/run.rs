@@ -78,7 +78,7 @@ impl Task for Training {
         memory::reset_peak();
 
         let mut activation_peak = 0;
-        let mut done = first;
+        let (mut done, mut test_accuracy) = (first, None);
         let mut ahead = self.batches(first..steps);
         for step in first..steps {
             let start = Instant::now();
@@ -100,20 +100,25 @@ impl Task for Training {
             network = result.statistics.apply(network);
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
+            let seconds = start.elapsed().as_secs_f64();
+            let stop = interrupted.load(Ordering::Relaxed);
+            let whole_epoch = done % per_epoch == 0;
+            test_accuracy = whole_epoch.then(|| self.evaluate(&network)).transpose()?;
 
             let line = Metrics {
                 step,
                 epoch,
                 loss: result.loss,
                 accuracy: hits(result.output, labels) as f64 / count as f64,
-                samples_per_second: count as f64 / start.elapsed().as_secs_f64(),
+                samples_per_second: count as f64 / seconds,
                 activation_peak_bytes: result.memory.activation_peak,
+                test_accuracy,
+                test_loss: None,
             };
             metrics.write(&line)?;
             bar.set_position(done as u64);
             bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
-            let stop = interrupted.load(Ordering::Relaxed);
-            if stop || done % per_epoch == 0 || done == steps {
+            if stop || whole_epoch || done == steps {
                 record::save(&self.folder, &network, &optimizer, done)?;
             }
             if stop {
@@ -128,7 +133,7 @@ impl Task for Training {
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
         let outcome = Outcome {
             parameters_digest: parameter_digest(&network),
-            test_accuracy: self.evaluate(&network)?,
+            test_accuracy: test_accuracy.map_or_else(|| self.evaluate(&network), Ok)?,
             peak_bytes: memory::peak(),
             // Nothing is fetched from slow storage here, so nothing waits for it.
             stall_seconds: 0.0,

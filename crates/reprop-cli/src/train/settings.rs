@@ -17,6 +17,11 @@ use crate::options::{self, Global, ModelChanges, Numbers, PrecisionName, TrainOp
 pub struct Settings {
     pub model: String,
     pub image: Option<usize>,
+    #[serde(default)]
+    pub patch: Option<usize>,
+    /// Of the data set's images.
+    #[serde(default)]
+    pub channels: Option<usize>,
     pub classes: Option<usize>,
     pub width: Option<usize>,
     pub depth: Option<usize>,
@@ -42,7 +47,7 @@ pub struct Settings {
 impl Settings {
     /// The settings that the command line asks for, for a data set of `samples` samples.
     pub fn new(global: &Global, options: &TrainOptions, recipe: Recipe, samples: usize) -> Self {
-        let ModelChanges { image, classes, width, dropout, drop_path } = options.changes;
+        let ModelChanges { image, patch, classes, width, dropout, drop_path } = options.changes;
         let batch = options.batch.unwrap_or(recipe.batch);
         let epochs = options.epochs.unwrap_or(recipe.epochs);
         let steps = options.steps.unwrap_or(epochs * samples.div_ceil(batch));
@@ -54,6 +59,8 @@ impl Settings {
         Self {
             model: options.model.clone(),
             image,
+            patch,
+            channels: None,
             classes,
             width,
             depth: options.depth,
@@ -75,6 +82,18 @@ impl Settings {
         }
     }
 
+    /// Makes the network fit the data set in everything that the command line does not say.
+    pub fn fit(&mut self, data: ImageShape) -> Result<(), Failure> {
+        let Changes { image, channels, classes, patch, .. } = options::named(&self.model)?.fit(data);
+        if self.image.is_none() {
+            self.patch = self.patch.or(patch);
+        }
+        self.image = self.image.or(image);
+        self.channels = channels;
+        self.classes = self.classes.or(classes);
+        Ok(())
+    }
+
     /// The settings of the run in `folder`.
     pub fn load(folder: &Path) -> Result<Self, Failure> {
         let path = Self::path(folder);
@@ -89,11 +108,11 @@ impl Settings {
 
     /// The network.
     pub fn model(&self) -> Result<Model, Failure> {
-        let Self { image, classes, width, dropout, drop_path, .. } = *self;
-        let model =
-            ModelChanges { image, classes, width, dropout, drop_path }.apply(&self.model, self.depth)?;
+        let Self { image, patch, channels, classes, width, dropout, drop_path, .. } = *self;
+        let changes = ModelChanges { image, patch, classes, width, dropout, drop_path };
+        let model = changes.apply(&self.model, self.depth)?;
         let label_smoothing = Some(self.recipe.label_smoothing);
-        Ok(model.change(&Changes { label_smoothing, ..Changes::default() }))
+        Ok(model.change(&Changes { label_smoothing, channels, ..Changes::default() }))
     }
 
     /// A budget that nothing would look at.
@@ -138,14 +157,14 @@ impl Settings {
                 data.side,
                 data.channels
             ))
-            .hint(format!("add --image {}, or choose a model for these images", data.side)));
+            .hint(format!("say --image {}, or nothing: it follows the data set", data.side)));
         }
         if network.classes < data.classes {
             return Err(Failure::usage(format!(
                 "{} tells {} classes apart, but {} has {}",
                 self.model, network.classes, self.data, data.classes
             ))
-            .hint(format!("add --classes {}", data.classes)));
+            .hint(format!("say --classes {}, or nothing: they follow the data set", data.classes)));
         }
         Ok(())
     }

@@ -149,7 +149,7 @@ impl TextRun {
         let interrupted = watch_interrupts()?;
         let bar = progress(steps, first);
         memory::reset_peak();
-        let (mut done, mut activation_peak) = (first, 0);
+        let (mut done, mut activation_peak, mut tested) = (first, 0, None);
         for step in first..steps {
             let start = Instant::now();
             let epoch = step / per_epoch;
@@ -166,19 +166,24 @@ impl TextRun {
             );
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
+            let seconds = start.elapsed().as_secs_f64();
+            let stop = interrupted.load(Ordering::Relaxed);
+            let whole_epoch = done % per_epoch == 0;
+            tested = whole_epoch.then(|| self.evaluate(&network)).transpose()?;
             let line = Metrics {
                 step,
                 epoch,
                 loss: result.loss,
                 accuracy: hits(result.output, asked.clone()) as f64 / asked.dims()[0] as f64,
-                samples_per_second: indices.len() as f64 / start.elapsed().as_secs_f64(),
+                samples_per_second: indices.len() as f64 / seconds,
                 activation_peak_bytes: result.memory.activation_peak,
+                test_accuracy: tested.map(|(_, accuracy)| accuracy),
+                test_loss: tested.map(|(loss, _)| loss),
             };
             metrics.write(&line)?;
             bar.set_position(done as u64);
             bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));
-            let stop = interrupted.load(Ordering::Relaxed);
-            if stop || done % per_epoch == 0 || done == steps {
+            if stop || whole_epoch || done == steps {
                 record::save(&self.folder, &network, &optimizer, done)?;
             }
             if stop {
@@ -187,7 +192,8 @@ impl TextRun {
         }
         bar.finish_and_clear();
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
-        self.report(&network, done, activation_peak, format)
+        let tested = tested.map_or_else(|| self.evaluate(&network), Ok)?;
+        self.report(&network, done, tested, activation_peak, format)
     }
 
     /// Loss and accuracy over all tokens that are asked for in the test's text.
@@ -217,10 +223,10 @@ impl TextRun {
         &self,
         network: &RevRoberta,
         done: usize,
+        (test_loss, test_accuracy): (f64, f64),
         activation_peak: u64,
         format: Format,
     ) -> Result<(), Failure> {
-        let (test_loss, test_accuracy) = self.evaluate(network)?;
         let outcome = Outcome {
             parameters_digest: parameter_digest(network),
             test_loss,

@@ -88,8 +88,8 @@ impl TextSettings {
 
     /// The network, for the vocabulary that there is.
     pub fn model(&self, bpe: &Bpe) -> Result<RevRobertaConfig, Failure> {
-        let Settings { image, classes, width, dropout, drop_path, depth, ref model, .. } = self.run;
-        let changes = ModelChanges { image, classes, width, dropout, drop_path }.changes(depth);
+        let Settings { image, patch, classes, width, dropout, drop_path, depth, ref model, .. } = self.run;
+        let changes = ModelChanges { image, patch, classes, width, dropout, drop_path }.changes(depth);
         let named = LanguageModel::by_name(model)
             .ok_or_else(|| Failure::usage(format!("there is no network of text called `{model}`")))?;
         let mut changes = changes;

@@ -52,13 +52,29 @@ dispatch! {
     }
 }
 
+/// What stands between a norm and the gradient from above.
+#[derive(Clone, Copy)]
+pub(crate) struct Mask<'a> {
+    /// Whether a ReLU follows.
+    pub relu: bool,
+    /// What is added before that ReLU.
+    pub skip: Option<&'a [f32]>,
+    /// What is added to the gradient behind it.
+    pub beside: Option<&'a [f32]>,
+}
+
+impl Mask<'_> {
+    /// A ReLU alone.
+    pub(crate) const RELU: Self = Self { relu: true, skip: None, beside: None };
+}
+
 dispatch! {
-    /// `dz = dy` where `a x + b (+ skip) > 0` (everywhere without `relu`), else zero; `sums` gets `Σ dz` and `Σ dz x̂`
+    /// `dz = dy` where `a x + b (+ skip) > 0` (everywhere without `relu`), else zero, `+ beside`; `sums` gets `Σ dz` and `Σ dz x̂`
     /// added. Rows of `dy` are `dy.len() / rows` apart; `map` holds `a`, `b`, `μ` and `r`.
     pub(crate) fn masked(
-        s: Isa, dy: &[f32], stride: usize, x: &[f32], map: &[f32], skip: Option<&[f32]>, relu: bool, dz: &mut [f32],
-        sums: &mut [f32],
+        s: Isa, dy: &[f32], stride: usize, x: &[f32], map: &[f32], mask: Mask, dz: &mut [f32], sums: &mut [f32],
     ) {
+        let Mask { relu, skip, beside } = mask;
         let channels = map.len() / 4;
         let (a, rest) = map.split_at(channels);
         let (b, rest) = rest.split_at(channels);
@@ -66,7 +82,9 @@ dispatch! {
         let (first, second) = sums.split_at_mut(channels);
         let rows = x.chunks_exact(channels).zip(dy.chunks_exact(stride)).zip(dz.chunks_exact_mut(channels));
         for (i, ((x, dy), dz)) in rows.enumerate() {
-            let skip = skip.map(|skip| &skip[i * channels..(i + 1) * channels]);
+            let row = i * channels..(i + 1) * channels;
+            let skip = skip.map(|skip| &skip[row.clone()]);
+            let beside = beside.map(|beside| &beside[row]);
             let dy = &dy[..channels];
             sweep!(s, channels, c, load, store, {
                 let v = load(s, x, c, 0.0);
@@ -77,6 +95,9 @@ dispatch! {
                         z = s.add(z, load(s, skip, c, 0.0));
                     }
                     d = s.select_gt(z, s.zero(), d, s.zero());
+                }
+                if let Some(beside) = beside {
+                    d = s.add(d, load(s, beside, c, 0.0));
                 }
                 let hat = s.mul(s.sub(v, load(s, mean, c, 0.0)), load(s, r, c, 0.0));
                 let sum = s.add(load(s, first, c, 0.0), d);

@@ -9,7 +9,7 @@
 
 mod channels;
 
-pub(crate) use channels::{add_pixels, affine, gradient, masked, moments};
+pub(crate) use channels::{Mask, add_pixels, affine, gradient, masked, moments};
 
 use crate::gemm::blocks;
 use crate::rows::for_each;
@@ -34,6 +34,26 @@ pub struct Moments {
     pub mean: Buffer,
     /// `σ²`.
     pub variance: Buffer,
+    /// How many rows they were taken from; nothing if they are given, and constants to a derivative.
+    pub rows: Option<usize>,
+}
+
+/// What comes to a norm's output from above.
+#[derive(Clone, Copy, Debug)]
+pub struct Above<'a> {
+    /// The gradient of the output, or of its ReLU.
+    pub dy: &'a [f32],
+    /// Whether a ReLU follows.
+    pub relu: bool,
+    /// What is added to the gradient of the output before its ReLU: from a second reader.
+    pub beside: Option<&'a [f32]>,
+}
+
+impl<'a> Above<'a> {
+    /// The gradient of the output, with no ReLU behind it.
+    pub fn output(dy: &'a [f32]) -> Self {
+        Self { dy, relu: false, beside: None }
+    }
 }
 
 /// Where a batch norm's parameter gradients go; both are overwritten.
@@ -59,29 +79,24 @@ impl BatchNorm<'_> {
     /// # Panics
     /// If lengths do not fit.
     pub fn forward(&self, x: &[f32], y: &mut [f32], ws: &Workspace) -> Moments {
-        let channels = self.channels();
-        let rows = x.len() / channels.max(1);
-        let mut parts = ws.take(rows.div_ceil(PART) * 2 * channels);
-        {
-            let parts = Shared::new(&mut parts);
-            for_each(rows.div_ceil(PART), |part| {
-                let span = part * PART * channels..((part + 1) * PART).min(rows) * channels;
-                // SAFETY: each part has its own moments.
-                let to = unsafe { parts.slice(part * 2 * channels..(part + 1) * 2 * channels) };
-                moments(ws.isa(), &x[span], channels, to);
-            });
-        }
-        let counts: Vec<usize> = blocks(rows, PART).map(|r| r.len()).collect();
-        let moments = Moments::combine(&parts, &counts, channels, ws);
-        self.apply(x, &moments, y, ws);
+        let moments = Moments::of(x, self.channels(), ws);
+        self.apply(x, &moments, None, false, y, ws);
         moments
     }
 
-    /// Evaluation: `y` with given moments.
+    /// `y` with given moments, plus `skip`, then ReLU if wanted.
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn apply(&self, x: &[f32], moments: &Moments, y: &mut [f32], ws: &Workspace) {
+    pub fn apply(
+        &self,
+        x: &[f32],
+        moments: &Moments,
+        skip: Option<&[f32]>,
+        relu: bool,
+        y: &mut [f32],
+        ws: &Workspace,
+    ) {
         assert_eq!(x.len(), y.len(), "x and y differ");
         let channels = self.channels();
         let map = self.map(moments, ws);
@@ -91,11 +106,12 @@ impl BatchNorm<'_> {
             let span = part * size..((part + 1) * size).min(x.len());
             // SAFETY: parts do not overlap.
             let y = unsafe { y.slice(span.clone()) };
-            affine(ws.isa(), &x[span], channels, &map, None, false, y, channels);
+            let skip = skip.map(|skip| &skip[span.clone()]);
+            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels);
         });
     }
 
-    /// `dx` from `x`, its moments and `dy`, and the parameters' gradients.
+    /// `dx` from `x`, its moments and what comes from above, and the parameters' gradients.
     ///
     /// # Panics
     /// If lengths do not fit.
@@ -103,33 +119,35 @@ impl BatchNorm<'_> {
         &self,
         x: &[f32],
         saved: &Moments,
-        dy: &[f32],
+        above: Above,
         dx: &mut [f32],
         grads: BatchNormGrads,
         ws: &Workspace,
     ) {
+        let Above { dy, relu, beside } = above;
         assert!(x.len() == dy.len() && x.len() == dx.len(), "x, dy and dx differ");
         let channels = self.channels();
         let rows = x.len() / channels.max(1);
         let map = self.map(saved, ws);
-        let mut sums = ws.take_zeroed(rows.div_ceil(PART) * 2 * channels);
+        let (mut dz, mut sums) = (ws.take(dy.len()), ws.take_zeroed(rows.div_ceil(PART) * 2 * channels));
         let span = |part: usize| part * PART * channels..((part + 1) * PART).min(rows) * channels;
-        let dx = Shared::new(dx);
         {
-            let sums = Shared::new(&mut sums);
+            let (dz, sums) = (Shared::new(&mut dz), Shared::new(&mut sums));
             for_each(rows.div_ceil(PART), |part| {
+                let (at, sums_at) = (span(part), part * 2 * channels..(part + 1) * 2 * channels);
                 // SAFETY: each part has its own sums and rows.
-                let (sums, dx) = unsafe {
-                    (sums.slice(part * 2 * channels..(part + 1) * 2 * channels), dx.slice(span(part)))
-                };
-                masked(ws.isa(), &dy[span(part)], channels, &x[span(part)], &map, None, false, dx, sums);
+                let (sums, dz) = unsafe { (sums.slice(sums_at), dz.slice(at.clone())) };
+                let beside = beside.map(|beside| &beside[at.clone()]);
+                let dy = &dy[at.clone()];
+                masked(ws.isa(), dy, channels, &x[at], &map, Mask { relu, skip: None, beside }, dz, sums);
             });
         }
-        let back = self.back(saved, &sums, rows, grads, ws);
+        let back = self.back(saved, &sums, grads, ws);
+        let dx = Shared::new(dx);
         for_each(rows.div_ceil(PART), |part| {
             // SAFETY: parts do not overlap.
             let dx = unsafe { dx.slice(span(part)) };
-            gradient(ws.isa(), &dy[span(part)], &x[span(part)], &back, dx, channels);
+            gradient(ws.isa(), &dz[span(part)], &x[span(part)], &back, dx, channels);
         });
     }
 
@@ -153,7 +171,6 @@ impl BatchNorm<'_> {
         &self,
         moments: &Moments,
         sums: &[f32],
-        rows: usize,
         grads: BatchNormGrads,
         ws: &Workspace,
     ) -> Buffer {
@@ -166,7 +183,8 @@ impl BatchNorm<'_> {
             let (first, second) = (total(0), total(channels));
             let r = 1.0 / (f64::from(moments.variance[c]) + f64::from(self.eps)).sqrt();
             let a = f64::from(self.scale[c]) * r;
-            let n = rows.max(1) as f64;
+            // Given moments do not move with `x`, as if infinitely many rows had made them.
+            let n = moments.rows.map_or(f64::INFINITY, |rows| rows.max(1) as f64);
             grads.bias[c] = first as f32;
             grads.scale[c] = second as f32;
             back[c] = a as f32;
@@ -185,13 +203,35 @@ impl Moments {
     /// If lengths differ.
     pub fn from_slices(mean: &[f32], variance: &[f32], ws: &Workspace) -> Self {
         assert_eq!(mean.len(), variance.len(), "one mean and one variance for each channel");
-        Self { mean: Buffer::copy_of(ws, mean), variance: Buffer::copy_of(ws, variance) }
+        Self { mean: Buffer::copy_of(ws, mean), variance: Buffer::copy_of(ws, variance), rows: None }
+    }
+
+    /// Of `x` (rows x channels).
+    ///
+    /// # Panics
+    /// If `x` does not hold whole rows.
+    pub fn of(x: &[f32], channels: usize, ws: &Workspace) -> Self {
+        let rows = x.len() / channels.max(1);
+        assert_eq!(rows * channels, x.len(), "x must hold rows of {channels} channels");
+        let mut parts = ws.take(rows.div_ceil(PART) * 2 * channels);
+        {
+            let parts = Shared::new(&mut parts);
+            for_each(rows.div_ceil(PART), |part| {
+                let span = part * PART * channels..((part + 1) * PART).min(rows) * channels;
+                // SAFETY: each part has its own moments.
+                let to = unsafe { parts.slice(part * 2 * channels..(part + 1) * 2 * channels) };
+                moments(ws.isa(), &x[span], channels, to);
+            });
+        }
+        let counts: Vec<usize> = blocks(rows, PART).map(|r| r.len()).collect();
+        Self::combine(&parts, &counts, channels, ws)
     }
 
     /// From the mean and centred squares of parts of `counts` rows.
     pub(crate) fn combine(parts: &[f32], counts: &[usize], channels: usize, ws: &Workspace) -> Self {
-        let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels) };
-        let total = counts.iter().sum::<usize>().max(1) as f64;
+        let rows = counts.iter().sum::<usize>();
+        let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels), rows: Some(rows) };
+        let total = rows.max(1) as f64;
         for c in 0..channels {
             let at = |part: usize, which: usize| f64::from(parts[(2 * part + which) * channels + c]);
             let parts = || counts.iter().enumerate();

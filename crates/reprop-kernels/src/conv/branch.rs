@@ -8,7 +8,9 @@
 
 use super::three::{Conv3x3, Frame, copy_in, copy_out};
 use super::{Images, WinogradWeight};
-use crate::batch_norm::{BatchNorm, BatchNormGrads, Moments, add_pixels, affine, gradient, masked, moments};
+use crate::batch_norm::{
+    BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, gradient, masked, moments,
+};
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_each;
@@ -115,7 +117,7 @@ impl Branch<'_> {
         ws: &Workspace,
     ) {
         self.check(x);
-        let (isa, images, rows) = (ws.isa(), self.images, self.images.batch * self.images.pixels());
+        let (isa, images) = (ws.isa(), self.images);
         let (inputs, channels) = (self.first.weight.inputs(), self.second.weight.outputs());
         assert_eq!((dy.len(), dx.len()), (images.len(channels), x.len()), "dy and dx do not fit");
         let size = images.pixels() * channels;
@@ -129,10 +131,11 @@ impl Branch<'_> {
                 // SAFETY: each image has its own part.
                 let (dz, sums) = unsafe { (dz.slice(image(i)), part(&sums, i, channels)) };
                 let skip = self.residual.then(|| &x[image(i)]);
-                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, skip, true, dz, sums);
+                let mask = Mask { skip, ..Mask::RELU };
+                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, mask, dz, sums);
             });
         }
-        let back = self.second.norm.back(&saved.second, &sums, rows, second.norm, ws);
+        let back = self.second.norm.back(&saved.second, &sums, second.norm, ws);
 
         // Through conv₂, the ReLU before it and the sums of norm₁.
         let (mut dn, mut sums) = (ws.take(saved.c1.len()), ws.take_zeroed(images.batch * 2 * channels));
@@ -144,14 +147,14 @@ impl Branch<'_> {
                     let row = at..at + images.width * channels;
                     // SAFETY: each image is finished once.
                     let (dn, sums) = unsafe { (dn.slice(row.clone()), part(&sums, i, channels)) };
-                    masked(isa, frame.row(y), frame.depth(), &saved.c1[row], &map1, None, true, dn, sums);
+                    masked(isa, frame.row(y), frame.depth(), &saved.c1[row], &map1, Mask::RELU, dn, sums);
                 }
             };
             let (fill_x, fill_dy) =
                 (self.activated(&saved.c1, &map1, ws), through_norm(images, &dz, &saved.c2, &back, ws));
             self.conv(self.second).run_vjp(&fill_x, &fill_dy, Some(&take), second.weight, ws);
         }
-        let back = self.first.norm.back(&saved.first, &sums, rows, first.norm, ws);
+        let back = self.first.norm.back(&saved.first, &sums, first.norm, ws);
 
         let dx = Shared::new(dx);
         let take = |i: usize, frame: &Frame| {

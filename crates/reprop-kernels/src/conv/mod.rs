@@ -3,6 +3,7 @@
 mod branch;
 mod depthwise;
 mod direct;
+mod points;
 pub mod pool;
 mod taps;
 mod three;

@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use super::tiles::{
-    Layout, Span, Tiling, frame_depth, gather_input, gather_output_gradient, scatter_input_gradient,
-    scatter_output,
+    Layout, Span, Tiling, Transformed, frame_depth, gather_input, gather_output_gradient,
+    scatter_input_gradient, scatter_output,
 };
 use super::weight::filter_gradient;
 use super::{Images, WinogradWeight};
@@ -25,6 +25,9 @@ const TILES: usize = 64;
 
 /// Partial sums of the weight's gradient: at most this many.
 const GROUPS: usize = 8;
+
+/// With fewer blocks than this, tasks are [points](super::points) instead.
+const FEW_BLOCKS: usize = 16;
 
 /// A 3x3 convolution of a batch of images.
 #[derive(Clone, Copy, Debug)]
@@ -116,17 +119,22 @@ impl Conv3x3<'_> {
     }
 
     pub(crate) fn run(&self, fill: Fill, done: Done, ws: &Workspace) {
+        if self.blocks() < FEW_BLOCKS {
+            return self.run_by_points(fill, done, ws);
+        }
         for_each(self.blocks(), |block| {
             let images = self.block_images(block);
-            let mut x = Frames::new(self.images, images.len(), self.weight.inputs(), ws);
-            let mut y = Frames::new(self.images, images.len(), self.weight.outputs(), ws);
+            let mut x = Frames::bordered(self.images, images.len(), self.weight.inputs(), ws);
+            let mut y = Frames::blank(self.images, images.len(), self.weight.outputs(), ws);
             let mut v = Matrices::new(ws, self.weight.inputs());
             let mut m = Matrices::new(ws, self.weight.outputs());
             for (i, image) in images.clone().enumerate() {
                 fill(image, &mut x.frame(i));
             }
             for spans in x.spans(v.layout) {
-                x.each(&spans, |frame, span| gather_input(ws.isa(), frame, &mut v.data, span));
+                x.each(&spans, |frame, span| {
+                    gather_input(ws.isa(), frame, &mut Transformed::whole(&mut v.data), span);
+                });
                 let tiles = total(&spans);
                 for (point, u) in self.weight.forward.iter().enumerate() {
                     let c = m.target(point, tiles);
@@ -150,6 +158,9 @@ impl Conv3x3<'_> {
         dw: &mut [f32],
         ws: &Workspace,
     ) {
+        if self.blocks() < FEW_BLOCKS {
+            return self.run_vjp_by_points(fill_x, fill_dy, done, dw, ws);
+        }
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         let in_group = self.blocks().div_ceil(GROUPS).max(1);
         let groups = self.blocks().div_ceil(in_group);
@@ -163,19 +174,22 @@ impl Conv3x3<'_> {
                 let mut m = Matrices::new(ws, outputs);
                 for block in group * in_group..((group + 1) * in_group).min(self.blocks()) {
                     let images = self.block_images(block);
-                    let mut x = Frames::new(self.images, images.len(), inputs, ws);
-                    let mut dy = Frames::new(self.images, images.len(), outputs, ws);
-                    let mut dx = done.map(|_| Frames::new(self.images, images.len(), inputs, ws));
+                    let mut x = Frames::bordered(self.images, images.len(), inputs, ws);
+                    let mut dy = Frames::bordered(self.images, images.len(), outputs, ws);
+                    let mut dx = done.map(|_| Frames::zeroed(self.images, images.len(), inputs, ws));
                     for (i, image) in images.clone().enumerate() {
                         fill_x(image, &mut x.frame(i));
                         fill_dy(image, &mut dy.frame(i));
                     }
                     for spans in x.spans(v.layout) {
                         let tiles = total(&spans);
-                        x.each(&spans, |frame, span| gather_input(ws.isa(), frame, &mut v.data, span));
+                        x.each(&spans, |frame, span| {
+                            gather_input(ws.isa(), frame, &mut Transformed::whole(&mut v.data), span);
+                        });
                         dy.each(&spans, |frame, span| {
                             let span = span.of(y_depth(self), m.layout);
-                            gather_output_gradient(ws.isa(), frame, &mut m.data, &span);
+                            let m = &mut Transformed::whole(&mut m.data);
+                            gather_output_gradient(ws.isa(), frame, m, &span);
                         });
                         for (point, u) in self.weight.backward.iter().enumerate() {
                             let at = group * du_layout.len() + point * du_layout.matrix;
@@ -271,7 +285,7 @@ pub(crate) fn copy_out<'a>(
 }
 
 /// The frames of a task's images.
-struct Frames {
+pub(super) struct Frames {
     data: Buffer,
     images: Images,
     count: usize,
@@ -279,16 +293,47 @@ struct Frames {
 }
 
 impl Frames {
-    fn new(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+    /// Frames of zeros, for what is added up.
+    pub(super) fn zeroed(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+        let mut frames = Self::blank(images, count, channels, ws);
+        frames.data.fill(0.0);
+        frames
+    }
+
+    /// Frames whose borders are zero, for images that are written into them.
+    pub(super) fn bordered(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
+        let depth = frame_depth(channels);
+        if depth != channels {
+            // Channels beyond the last are border too.
+            return Self::zeroed(images, count, channels, ws);
+        }
+        let mut frames = Self::blank(images, count, channels, ws);
+        let row = Tiling::new(images).frame_width() * depth;
+        let (left, right) = (depth, (images.width + 1) * depth);
+        for i in 0..count {
+            for (y, row) in frames.frame(i).data.chunks_exact_mut(row).enumerate() {
+                if y == 0 || y > images.height {
+                    row.fill(0.0);
+                } else {
+                    row[..left].fill(0.0);
+                    row[right..].fill(0.0);
+                }
+            }
+        }
+        frames
+    }
+
+    /// Frames that hold anything, for tiles that overwrite them.
+    pub(super) fn blank(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
         let len = Tiling::new(images).frame_len(frame_depth(channels));
-        Self { data: ws.take_zeroed(count * len), images, count, channels }
+        Self { data: ws.take(count * len), images, count, channels }
     }
 
     fn len(&self) -> usize {
         Tiling::new(self.images).frame_len(frame_depth(self.channels))
     }
 
-    fn frame(&mut self, i: usize) -> Frame<'_> {
+    pub(super) fn frame(&mut self, i: usize) -> Frame<'_> {
         let len = self.len();
         Frame { data: &mut self.data[i * len..(i + 1) * len], images: self.images, channels: self.channels }
     }

@@ -4,10 +4,12 @@
 //! (whole vectors of every instruction set). Transforms then need no case for edges. Transformed tiles lie as 36 matrices
 //! of tiles x channels.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::Images;
 use super::winograd::{Input, InputBack, Output, OutputBack, both_sides};
+use crate::share::Shared;
 use crate::simd::{Isa, MAX_LANES, dispatch};
 
 /// Geometry of one image's tiles.
@@ -64,6 +66,30 @@ impl Layout {
     }
 }
 
+/// Memory of 36 matrices that transformed tiles are written to.
+pub(crate) struct Transformed<'a> {
+    ptr: *mut f32,
+    len: usize,
+    owner: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> Transformed<'a> {
+    /// All rows of all matrices.
+    pub(crate) fn whole(matrices: &'a mut [f32]) -> Self {
+        let shared = Shared::new(matrices);
+        // SAFETY: the slice is borrowed for as long as this lives.
+        unsafe { Self::part(&shared) }
+    }
+
+    /// Some rows, which others do not write.
+    ///
+    /// # Safety
+    /// No one else may use rows that are written through this while it lives.
+    pub(crate) unsafe fn part(matrices: &Shared<'a>) -> Self {
+        Self { ptr: matrices.at(0), len: matrices.len(), owner: PhantomData }
+    }
+}
+
 /// Tiles `tiles` of one image against rows `at..` of the matrices.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
@@ -100,8 +126,8 @@ macro_rules! pass {
     ($(#[$meta:meta])* gather $name:ident, $transform:ident, $inside:literal, $n:literal) => {
         dispatch! {
             $(#[$meta])*
-            pub(crate) fn $name(s: Isa, frame: &[f32], matrices: &mut [f32], span: &Span) {
-                span.check(frame.len(), matrices.len());
+            pub(crate) fn $name(s: Isa, frame: &[f32], matrices: &mut Transformed<'_>, span: &Span) {
+                span.check(frame.len(), matrices.len);
                 let row = span.tiling.frame_width() * span.depth;
                 for (i, tile) in span.tiles.clone().enumerate() {
                     for c in (0..span.depth).step_by(S::LANES) {
@@ -116,7 +142,7 @@ macro_rules! pass {
                                 }
                             }
                             let t = both_sides::<$transform, _, _, _>(s, d);
-                            let to = matrices.as_mut_ptr().add((span.at + i) * span.layout.row + c);
+                            let to = matrices.ptr.add((span.at + i) * span.layout.row + c);
                             for y in 0..6 {
                                 for x in 0..6 {
                                     s.store_ptr(to.add((6 * y + x) * span.layout.matrix), t[y][x]);

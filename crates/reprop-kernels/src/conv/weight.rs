@@ -1,10 +1,12 @@
 //! A 3x3 filter bank transformed and packed once for each version of the weight, and the way back for its gradient.
+//!
+//! Filters are transformed straight into the panels that products read: each value of the 36 matrices is written once.
 
-use rayon::prelude::*;
+use std::ops::Range;
 
 use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
-use crate::gemm::{Mat, PackedMatrix};
+use crate::gemm::{PackedMatrix, blocks, k_block};
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::dispatch;
@@ -26,17 +28,15 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn new(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Self {
-        let zeros = vec![0.0; inputs * outputs];
-        let zeros = Mat::new(&zeros, inputs, outputs);
-        let forward = vec![PackedMatrix::new(ws.isa(), zeros); 36];
-        let backward = vec![PackedMatrix::new(ws.isa(), zeros.t()); 36];
+        let blank = |k, n| (0..36).map(|_| PackedMatrix::blank(ws.isa(), k, n)).collect();
+        let (forward, backward) = (blank(inputs, outputs), blank(outputs, inputs));
         let mut transformed = Self { inputs, outputs, forward, backward };
         transformed.repack(weight, ws);
         transformed
     }
 
-    /// Transforms a weight for one use alone: a forward, or with `transposed` a derivative. `pack` gives memory to each
-    /// matrix.
+    /// Transforms a weight for one use alone: a forward, or with `transposed` a derivative. `blank` gives memory to each
+    /// matrix of the given rows and columns.
     ///
     /// # Panics
     /// If the length does not fit.
@@ -44,18 +44,17 @@ impl WinogradWeight {
         weight: &[f32],
         (inputs, outputs): (usize, usize),
         transposed: bool,
-        pack: impl Fn(Mat) -> PackedMatrix + Sync,
+        blank: impl Fn(usize, usize) -> PackedMatrix,
         ws: &Workspace,
     ) -> Self {
-        let size = inputs * outputs;
-        let u = transformed(weight, inputs, outputs, ws);
-        let used = (0..36).into_par_iter().with_max_len(1).map(|point| {
-            let u = Mat::new(&u[point * size..(point + 1) * size], inputs, outputs);
-            pack(if transposed { u.t() } else { u })
-        });
-        let used = used.collect();
-        let (k, n) = if transposed { (inputs, outputs) } else { (outputs, inputs) };
-        let unused = vec![PackedMatrix::shape_only(ws.isa(), k, n); 36];
+        let (k, n) = if transposed { (outputs, inputs) } else { (inputs, outputs) };
+        let mut used: Vec<_> = (0..36).map(|_| blank(k, n)).collect();
+        let unused = vec![PackedMatrix::shape_only(ws.isa(), n, k); 36];
+        if transposed {
+            transform(&turned(weight, inputs, outputs, ws), &mut used, ws);
+        } else {
+            transform(weight, &mut used, ws);
+        }
         let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
         Self { inputs, outputs, forward, backward }
     }
@@ -70,15 +69,8 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
-        let (inputs, outputs) = (self.inputs, self.outputs);
-        let size = inputs * outputs;
-        let u = transformed(weight, inputs, outputs, ws);
-        let packs = self.forward.par_iter_mut().zip(&mut self.backward).enumerate().with_max_len(1);
-        packs.for_each(|(point, (forward, backward))| {
-            let u = Mat::new(&u[point * size..(point + 1) * size], inputs, outputs);
-            forward.repack(u);
-            backward.repack(u.t());
-        });
+        transform(weight, &mut self.forward, ws);
+        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
     }
 
     /// Input channels.
@@ -92,24 +84,51 @@ impl WinogradWeight {
     }
 }
 
-/// `U` of each filter: 36 matrices inputs x outputs.
-fn transformed(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
+/// Columns that are read side by side when a weight is transposed: a cache line.
+const SIDE: usize = 16;
+
+/// The nine matrices inputs x outputs of a weight, transposed.
+fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
     assert_eq!(weight.len(), 9 * inputs * outputs, "the weight must be 3 x 3 x {inputs} x {outputs}");
     let size = inputs * outputs;
-    let mut u = ws.take(36 * size);
+    let mut turned = ws.take(weight.len());
     {
-        let u = Shared::new(&mut u);
-        for_each(inputs, |input| {
-            // SAFETY: each task has its own input channel: one row of each of the 36 matrices.
-            let rows: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
-                let at = point * size + input * outputs;
-                u.slice(at..at + outputs)
-            });
-            let taps = std::array::from_fn(|tap| &weight[tap * size + input * outputs..][..outputs]);
-            transform_filters(ws.isa(), taps, rows);
+        let turned = Shared::new(&mut turned);
+        let bands = outputs.div_ceil(SIDE);
+        for_each(9 * bands, |task| {
+            let (tap, band) = (task / bands, task % bands);
+            let columns = band * SIDE..((band + 1) * SIDE).min(outputs);
+            let start = tap * size + columns.start * inputs;
+            // SAFETY: each task has its own rows of one tap.
+            let to = unsafe { turned.slice(start..start + columns.len() * inputs) };
+            for (input, row) in weight[tap * size..(tap + 1) * size].chunks_exact(outputs).enumerate() {
+                for (column, x) in row[columns.clone()].iter().enumerate() {
+                    to[column * inputs + input] = *x;
+                }
+            }
         });
     }
-    u
+    turned
+}
+
+/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
+fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
+    let (k, n) = (packed[0].k(), packed[0].n());
+    assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
+    let width = ws.isa().panel_width();
+    let wide = n.next_multiple_of(width);
+    let points: Vec<Shared> = packed.iter_mut().map(|packed| Shared::new(packed.data_mut())).collect();
+    for_each(n.div_ceil(width), |panel| {
+        let columns = panel * width..((panel + 1) * width).min(n);
+        for depth in blocks(k, k_block(k)) {
+            let start = depth.start * wide + columns.start * depth.len();
+            // SAFETY: each task has its own panel of each block of each matrix.
+            let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
+                points[point].slice(start..start + width * depth.len())
+            });
+            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, &mut to);
+        }
+    });
 }
 
 /// `dg = Gᵀ dU G` of the sum of `dU` over groups, each 36 matrices inputs x outputs laid out as `layout` says, in order.
@@ -133,18 +152,31 @@ pub(crate) fn filter_gradient(
 }
 
 dispatch! {
-    fn transform_filters(s: Isa, taps: [&[f32]; 9], rows: [&mut [f32]; 36]) {
-        let mut rows = rows;
-        sweep!(s, taps[0].len(), c, load, store, {
-            let mut g = [[s.zero(); 3]; 3];
-            for (tap, filter) in taps.iter().enumerate() {
-                g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
+    /// A panel of all 36 matrices: some columns, the rows in `depth`, zeros beyond the last column.
+    fn transform_panel(
+        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, to: &mut [&mut [f32]; 36],
+    ) {
+        let (weight, k, n) = weight;
+        let width = to[0].len() / depth.len().max(1);
+        if columns.len() < width {
+            for to in to.iter_mut() {
+                to.fill(0.0);
             }
-            let u = both_sides::<Filter, _, _, _>(s, g);
-            for (point, row) in rows.iter_mut().enumerate() {
-                store(s, row, c, u[point / 6][point % 6]);
-            }
-        });
+        }
+        for (i, row) in depth.enumerate() {
+            let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
+            let at = i * width..i * width + columns.len();
+            sweep!(s, columns.len(), c, load, store, {
+                let mut g = [[s.zero(); 3]; 3];
+                for (tap, filter) in taps.iter().enumerate() {
+                    g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
+                }
+                let u = both_sides::<Filter, _, _, _>(s, g);
+                for (point, to) in to.iter_mut().enumerate() {
+                    store(s, &mut to[at.clone()], c, u[point / 6][point % 6]);
+                }
+            });
+        }
     }
 }
 

@@ -15,9 +15,14 @@ pub struct PackedMatrix {
 impl PackedMatrix {
     /// Packs `b`.
     pub fn new(isa: Isa, b: Mat) -> Self {
-        let mut packed = Self { isa, k: b.rows, n: b.cols, data: vec![0.0; packed_len(isa, b.rows, b.cols)] };
+        let mut packed = Self::blank(isa, b.rows, b.cols);
         packed.repack(b);
         packed
+    }
+
+    /// Memory for a `k x n` matrix.
+    pub fn blank(isa: Isa, k: usize, n: usize) -> Self {
+        Self { isa, k, n, data: vec![0.0; packed_len(isa, k, n)] }
     }
 
     /// A shape without memory, for the half of a [`PackedWeight`] that is not multiplied by.
@@ -56,6 +61,10 @@ impl PackedMatrix {
 
     pub(crate) fn data(&self) -> &[f32] {
         &self.data
+    }
+
+    pub(crate) fn data_mut(&mut self) -> &mut [f32] {
+        &mut self.data
     }
 }
 

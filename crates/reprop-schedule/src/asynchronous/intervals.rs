@@ -54,8 +54,9 @@ impl Way {
 
 /// The plan that writes the first state of every interval but the last to disk on the way forward, reverses
 /// the last where it stands, then loads and reverses the others from last to first. Transfers are waited for;
-/// [`overlap`](super::overlap::overlap) hides them.
-pub(crate) fn intervals(lengths: &[usize], way: &Way) -> Vec<Action> {
+/// [`overlap`](super::overlap::overlap) hides them. The last interval has `own[0]` slots of its own, the one
+/// before `own[1]`, and so on; those beyond are reversed as `way` says.
+pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize]) -> Vec<Action> {
     let mut plan = vec![];
     let mut start = 0;
     let (last, earlier) = lengths.split_last().unwrap_or((&0, &[]));
@@ -64,11 +65,13 @@ pub(crate) fn intervals(lengths: &[usize], way: &Way) -> Vec<Action> {
         plan.push(Action::Forward { from: start, to: start + length });
         start += length;
     }
-    way.stretch(start, start + last, &mut plan);
+    let ways: Vec<Way> = own.iter().map(|&slots| Way::Parts { slots, parts: 1 }).collect();
+    let way = |above: usize| ways.get(above).unwrap_or(way);
+    way(0).stretch(start, start + last, &mut plan);
     for (index, length) in earlier.iter().enumerate().rev() {
         let end = start;
         start -= length;
-        way.reverse(start, end, index, &mut plan);
+        way(earlier.len() - index).reverse(start, end, index, &mut plan);
     }
     plan
 }

@@ -1,8 +1,10 @@
 //! Asynchronous multistage: transfers in the background.
 
 mod intervals;
+mod lengths;
 mod overlap;
 mod search;
+mod stairs;
 mod stream;
 mod windows;
 
@@ -29,6 +31,8 @@ const LONGEST_SEARCHED: usize = 3000;
 /// - intervals that use all slots until the next fetch needs one, in parts of any length, and as many and as long as a
 ///   dynamic programme finds best (`asynchronous/windows.rs`);
 /// - a last interval of any length, and uneven ones, found by moving borders;
+/// - intervals shorter than a write, whose last writes end after the way forward, with fewer slots for what is
+///   reversed meanwhile (`asynchronous/stairs.rs`);
 /// - Disk-Revolve at weighed prices, the unweighed included, with its transfers moved to the background.
 ///
 /// The last interval stays in memory, and so do written states while there is room. So it is never worse than
@@ -39,15 +43,17 @@ const LONGEST_SEARCHED: usize = 3000;
 ///
 /// | steps, slots, W | above | steps, slots, W | above |
 /// |---|---|---|---|
-/// | 1000, 10, 10 | 0.1 % | 1000, 10, 20 | 3.3 % |
-/// | 1000, 1, 20 | 1.0 % | 500, 10, 50 | 3.6 % |
-/// | 1000, 10, 50 | 2.3 % | 1000, 20, 100 | 4.6 % |
-/// | 1000, 1, 50 | 2.3 % | 1000, 3, 20 | 8.9 % |
-/// | 1000, 5, 20 | 2.9 % | 1000, 2, 20 | 18 % |
+/// | 1000, 10, 10 | 0.1 % | 1000, 10, 20 | 2.9 % |
+/// | 1000, 30, 10 | 0.1 % | 500, 10, 50 | 3.0 % |
+/// | 1000, 1, 20 | 1.0 % | 1000, 20, 100 | 3.6 % |
+/// | 2000, 10, 50 | 1.4 % | 909, 20, 40 | 6.4 % |
+/// | 1000, 10, 50 | 1.9 % | 1000, 4, 20 | 7.8 % |
+/// | 1000, 1, 50 | 2.3 % | 1000, 3, 20 | 9.0 % |
+/// | 1000, 5, 20 | 2.8 % | 1000, 2, 20 | 18 % |
 ///
-/// With two slots most of that is the bound's: the exact optimum of (14, 2, 8) is 44, which the planner reaches, and
-/// the bound 38. Up to 9 % remain where `s W` is near `n` or above, as for (909, 20, 40); there it is not known
-/// which side they are on.
+/// With two slots that is the bound's: the exact optima of (12, 2, 6), (12, 2, 8) and (14, 2, 8) are 35, 36 and 44, which the
+/// planner reaches, and the bounds 30.4, 31.9 and 38.2. With three, the exact optimum of (14, 3, 8) is 37, the plan 38 and
+/// the bound 35.4. Where `s W` is near `n` or above, as for (909, 20, 40), it is not known on which side the rest is.
 ///
 /// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps all intervals
 /// are equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there

@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::intervals::{Way, even, intervals};
+use super::lengths::{lengths, moves};
 use super::overlap;
+use super::stairs::Stairs;
 use super::windows::Windows;
 use crate::bound::weigh;
-use crate::least::{Backwards, least_sum};
 use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
 
 /// The longest chain for which the weighed dynamic programmes are tried.
@@ -18,9 +19,6 @@ const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
 /// The longest interval with windows.
 const LONGEST_WINDOWS: usize = 300;
-
-/// Cells of the dynamic programme over numbers of intervals.
-const MOST_CELLS: usize = 20_000_000;
 
 /// Plans that the climb may look at.
 const CLIMB: usize = 1000;
@@ -35,6 +33,12 @@ const BEST: usize = 8;
 const FEW: usize = 100;
 const MANY: usize = 80;
 const CLIMBS: usize = 6;
+
+/// Borders of stairs are moved if these take no more than so many times the best.
+const NEAR: f64 = 1.005;
+
+/// Stairs start from intervals of so many times a write.
+const STAIRS: [f64; 2] = [0.5, 0.8];
 
 /// Factors of the time of a read that windows are planned for.
 const READS: [f64; 5] = [1.0, 0.25, 0.5, 1.5, 2.0];
@@ -80,9 +84,10 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     for Found { makespan, lengths, way, .. } in
         even.into_iter().take(1).chain(tailed.into_iter().take(starts))
     {
-        search.climb(makespan, lengths, &way);
+        search.climb(makespan, lengths, &way, &[]);
     }
     search.windows();
+    search.stairs();
     search.weighed();
     (search.best, search.run)
 }
@@ -107,6 +112,11 @@ impl Search<'_> {
         if computation >= self.run.makespan {
             return f64::INFINITY;
         }
+        self.hide(plan)
+    }
+
+    /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan.
+    fn hide(&mut self, plan: &[Action]) -> f64 {
         let (actions, run) = overlap(plan, self.slots, self.costs, self.channels);
         let makespan = run.makespan;
         if makespan < self.run.makespan {
@@ -135,7 +145,7 @@ impl Search<'_> {
                 (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
             let parts = 1..=(parts as usize).clamp(1, PARTS);
             for way in self.ways(parts) {
-                let makespan = self.offer(&intervals(&lengths, &way));
+                let makespan = self.offer(&intervals(&lengths, &way, &[]));
                 found.push(Found { makespan, interval, lengths: lengths.clone(), way });
             }
         }
@@ -164,7 +174,7 @@ impl Search<'_> {
             while tail < self.steps {
                 let mut lengths = even(self.steps - tail, interval);
                 lengths.push(tail);
-                let makespan = self.offer(&intervals(&lengths, &way));
+                let makespan = self.offer(&intervals(&lengths, &way, &[]));
                 found.push(Found { makespan, interval, lengths, way: way.clone() });
                 tail += (tail / 5).max(1);
             }
@@ -174,7 +184,7 @@ impl Search<'_> {
     }
 
     /// Moves the borders of the best even intervals one by one while that helps.
-    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way) {
+    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way, own: &[usize]) {
         let mut budget = CLIMB.min(4_000_000 / self.steps);
         let mut stride = (self.steps / 16).max(1);
         loop {
@@ -183,7 +193,7 @@ impl Search<'_> {
                 for change in moves(&lengths, border, stride) {
                     let Some(left) = budget.checked_sub(1) else { return };
                     budget = left;
-                    let found = self.offer(&intervals(&change, way));
+                    let found = self.offer(&intervals(&change, way, own));
                     if found < makespan {
                         (makespan, lengths) = (found, change);
                         break;
@@ -206,11 +216,47 @@ impl Search<'_> {
     fn windows(&mut self) {
         let way = Way::Windows(self.windows[0].clone());
         let found = lengths(self.steps, &self.windows[0]).into_iter().map(|lengths| {
-            let makespan = self.offer(&intervals(&lengths, &way));
+            let makespan = self.offer(&intervals(&lengths, &way, &[]));
             (makespan, lengths)
         });
         if let Some((makespan, lengths)) = found.min_by(|x, y| x.0.total_cmp(&y.0)) {
-            self.climb(makespan, lengths, &way);
+            self.climb(makespan, lengths, &way, &[]);
+        }
+    }
+
+    /// Intervals so short that their writes end after the way forward, the last of them with fewer slots: the best
+    /// stairs that one change at a time leads to.
+    fn stairs(&mut self) {
+        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+            return;
+        }
+        let way = Way::Windows(self.windows[0].clone());
+        let hidden = self.costs.tier(1).write / self.costs.forward.max(f64::MIN_POSITIVE);
+        for share in STAIRS {
+            let mut stairs = Stairs::new(self.steps, self.slots, share * hidden);
+            let mut budget = CLIMB.min(400_000 / self.steps);
+            let offer = |search: &mut Self, stairs: &Stairs| {
+                let (lengths, own) = stairs.cut(search.steps, search.slots);
+                search.hide(&intervals(&lengths, &way, &own))
+            };
+            let mut makespan = offer(self, &stairs);
+            while budget > 0 {
+                let before = makespan;
+                for change in stairs.changes(self.steps, self.slots) {
+                    budget = budget.saturating_sub(1);
+                    let found = offer(self, &change);
+                    if found < makespan {
+                        (makespan, stairs) = (found, change);
+                    }
+                }
+                if makespan >= before {
+                    break;
+                }
+            }
+            if makespan <= NEAR * self.run.makespan {
+                let (lengths, own) = stairs.cut(self.steps, self.slots);
+                self.climb(makespan, lengths, &way, &own);
+            }
         }
     }
 
@@ -228,73 +274,4 @@ impl Search<'_> {
             }
         }
     }
-}
-
-/// The best lengths of intervals for each number of them, the last without its way up.
-fn lengths(steps: usize, windows: &Windows) -> Vec<Vec<usize>> {
-    let (gaps, tails) = (windows.intervals(), windows.tails());
-    let longest = gaps.len() - 1;
-    // `rows[k][l]`: the least cost of `l` steps in `k` intervals, and the last of them.
-    let mut row = vec![f64::INFINITY; steps + 1];
-    row[0] = 0.0;
-    let mut lasts: Vec<Vec<u16>> = vec![];
-    let mut found = vec![];
-    for count in 0..(MOST_CELLS / (steps * longest)).min(steps) {
-        let tail = (1..=longest)
-            .min_by(|&x, &y| (tails[x] + row[steps - x]).total_cmp(&(tails[y] + row[steps - y])))
-            .unwrap_or(longest);
-        if (tails[tail] + row[steps - tail]).is_finite() {
-            let mut lengths = vec![tail];
-            let mut left = steps - tail;
-            for lasts in lasts.iter().rev() {
-                lengths.push(usize::from(lasts[left]));
-                left -= usize::from(lasts[left]);
-            }
-            debug_assert_eq!(left, 0, "{count}");
-            lengths.reverse();
-            found.push(lengths);
-        }
-        let mut next = vec![f64::INFINITY; steps + 1];
-        let mut last = vec![0; steps + 1];
-        let behind = Backwards::of(&row);
-        for l in 1..=steps {
-            let most = longest.min(l);
-            // row[l - x] for x in 1 ..= most
-            if let Some((sum, index)) = least_sum(&gaps[1..=most], behind.down_from(l, most)) {
-                (next[l], last[l]) = (sum, index as u16 + 1);
-            }
-        }
-        row = next;
-        lasts.push(last);
-    }
-    found
-}
-
-/// The interval lengths with one border moved by `stride`, removed, or set anew in the middle.
-fn moves(lengths: &[usize], border: usize, stride: usize) -> Vec<Vec<usize>> {
-    let mut found = vec![];
-    let mut change = |edit: &dyn Fn(&mut Vec<usize>)| {
-        let mut copy = lengths.to_vec();
-        edit(&mut copy);
-        found.push(copy);
-    };
-    if border + 1 < lengths.len() {
-        if lengths[border] > stride {
-            change(&|l| (l[border], l[border + 1]) = (l[border] - stride, l[border + 1] + stride));
-        }
-        if lengths[border + 1] > stride {
-            change(&|l| (l[border], l[border + 1]) = (l[border] + stride, l[border + 1] - stride));
-        }
-        change(&|l| {
-            let merged = l.remove(border);
-            l[border] += merged;
-        });
-    }
-    if lengths[border] > stride {
-        change(&|l| {
-            l[border] -= stride;
-            l.insert(border + 1, stride);
-        });
-    }
-    found
 }

@@ -34,13 +34,15 @@ pub(crate) const LONGEST_WEIGHED: usize = 3000;
 ///
 /// *No reads.* A schedule that reads nothing takes as long as Revolve; any other at least `w + r + b`.
 ///
-/// It is loose where `s w` is near `n f` or above, since it gives away one write and one read for each slot (up to
-/// 9 %), and with two or three slots: it lets a read be hidden piece by piece between times of full memory, though a
-/// read needs its slot without a break (4 to 16 % below the exact optimum in small cases).
+/// It is loose where `s w` is near `n f` or above: it lets states wait in memory for their write after the way forward
+/// without taking the slots from the work meanwhile (up to 6 %). And with two to four slots: it lets a read be hidden
+/// piece by piece between times of full memory, though a read needs its slot without a break. There the bound, not
+/// the plan, is what can be better: exact optima of short chains are 4 to 15 % above it, and [`Async`](crate::Async) reaches
+/// them with two slots.
 ///
 /// With separate channels the transfer time is at least half the sum of both: in `X` transfers count half.
 ///
-/// *Time* `O(n^2)` for each of some thousand trials up to 1000 steps, no more beyond. The whole-run bound stops at
+/// *Time* `O(n^2)` for each of some thousand trials and `O(s n^2)` for some seventy up to 1000 steps, no more beyond. The whole-run bound stops at
 /// 3000 steps.
 ///
 /// ```

@@ -5,6 +5,7 @@ use std::ops::Range;
 use burn::tensor::Tensor;
 
 use crate::arithmetic::RangeWatch;
+use crate::kernels;
 use crate::network::{Input, Output, Target, is_trainable};
 use crate::strategy::Layout;
 use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
@@ -44,7 +45,7 @@ pub(super) fn enter_stem<const D: usize, N: Network<D>>(
 ) -> Result<Streams<D>> {
     network.stem().check(&input)?;
     let streams = enter(network.stem().forward(input, &pass.context(STEM)), pass);
-    look(watch, &streams);
+    look(watch, &streams, pass);
     Ok(streams)
 }
 
@@ -63,7 +64,7 @@ pub(super) fn go_through<const D: usize, N: Network<D>>(
             Piece::Block(block) => block.forward(streams, &context),
             Piece::Transition(transition) => enter(transition.forward(streams, &context), pass),
         };
-        look(watch, &streams);
+        look(watch, &streams, pass);
     }
     streams
 }
@@ -133,7 +134,7 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
         }
     });
     let streams = enter(streams, pass);
-    look(watch, &streams);
+    look(watch, &streams, pass);
     Ok((meter.keep(Holder::Streams, streams), stem))
 }
 
@@ -150,7 +151,7 @@ pub(super) fn record_pieces<const D: usize, N: Network<D>>(
     let mut recorded = Vec::new();
     for index in range {
         let (next, piece) = record_piece(pieces[index], index, streams, &recorded, layout, pass);
-        look(watch, next.value());
+        look(watch, next.value(), pass);
         streams = next;
         recorded.push(piece);
     }
@@ -234,11 +235,13 @@ fn needs_its_output<const D: usize>(below: Option<&Recorded<D>>) -> bool {
 }
 
 fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass) -> Streams<D> {
-    let arithmetic = pass.arithmetic_of_streams();
-    Streams::new(arithmetic.enter(x1), arithmetic.enter(x2))
+    Streams::new(kernels::enter(x1, pass), kernels::enter(x2, pass))
 }
 
-fn look<const D: usize>(watch: &mut RangeWatch, streams: &Streams<D>) {
-    watch.look(&streams.x1);
-    watch.look(&streams.x2);
+fn look<const D: usize>(watch: &mut RangeWatch, streams: &Streams<D>, pass: &Pass) {
+    for x in [&streams.x1, &streams.x2] {
+        if !kernels::in_range(x, pass) {
+            watch.look(x);
+        }
+    }
 }

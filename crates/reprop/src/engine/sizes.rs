@@ -196,7 +196,7 @@ impl Walk<'_> {
                 continue;
             }
             *output = None;
-            ready.push((index, self.meter.hold(Holder::Blocks, piece.size.saved)));
+            ready.push((index, self.meter.hold(Holder::Blocks, piece.size.recovered)));
             *output = self.needs_an_output(rest).then(|| self.meter.hold(Holder::Streams, piece.streams));
         }
         ready

@@ -25,9 +25,9 @@ impl Filters {
     pub fn new(param: &Param<Tensor<4>>, usage: Use, home: &Workspace) -> Self {
         let [_, _, inputs, outputs] = param.dims();
         let values = Floats::param(param);
-        let pack = |matrix: reprop_kernels::gemm::Mat<'_>| home.pack(matrix);
+        let blank = |k, n| home.blank(k, n);
         let weight =
-            WinogradWeight::half(&values, (inputs, outputs), usage == Use::Vjp, pack, home.kernels());
+            WinogradWeight::half(&values, (inputs, outputs), usage == Use::Vjp, blank, home.kernels());
         Self { weight: Some(weight), home: home.clone() }
     }
 

@@ -6,6 +6,7 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
+use reprop_kernels::halves;
 
 /// The values of a CPU tensor in row-major order: the tensor's own memory, or a copy if its strides are others.
 pub(crate) struct Floats(FlexTensor);
@@ -66,6 +67,24 @@ pub(crate) fn modify<const D: usize, R>(
         }
         change(values)
     })
+}
+
+/// The first `left` of the last axis, and the others.
+pub(crate) fn split(x: Tensor<4>, left: usize) -> (Tensor<4>, Tensor<4>) {
+    let [batch, height, width, all] = x.dims();
+    let pixels = batch * height * width;
+    let (mut a, mut b) = (vec![0.0; pixels * left], vec![0.0; pixels * (all - left)]);
+    halves::split(&Floats::of(x), left, &mut a, &mut b);
+    (tensor(a, [batch, height, width, left]), tensor(b, [batch, height, width, all - left]))
+}
+
+/// Undoes [`split`].
+pub(crate) fn join(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+    let [batch, height, width, left] = a.dims();
+    let all = left + b.dims()[3];
+    let mut x = vec![0.0; batch * height * width * all];
+    halves::join(&Floats::of(a), &Floats::of(b), left, &mut x);
+    tensor(x, [batch, height, width, all])
 }
 
 /// A CPU tensor of `values`.

@@ -9,14 +9,16 @@ mod floats;
 mod grads;
 mod output;
 mod packed;
+mod streams;
 mod workspace;
 
 pub use choice::{Kernels, UnknownKernels};
 pub use workspace::Workspace;
 
 pub(crate) use filters::Filters;
-pub(crate) use floats::{Floats, modify, tensor, update};
+pub(crate) use floats::{Floats, join, modify, split, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
 pub(crate) use packed::{Packed, Use};
+pub(crate) use streams::{enter, in_range};
 pub(crate) use workspace::lent;

@@ -8,7 +8,7 @@ use super::{tensor, update};
 use crate::Arithmetic;
 
 /// The most fraction bits of a grid in the kernels.
-const MOST_BITS: u32 = 23;
+pub(super) const MOST_BITS: u32 = 23;
 
 /// What `run` writes, as a tensor, and what it saves.
 pub(crate) fn value<const D: usize, S>(

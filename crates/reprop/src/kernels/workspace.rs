@@ -83,20 +83,21 @@ impl Workspace {
 
     /// The matrix, packed as a right-hand operand.
     pub(crate) fn pack(&self, matrix: Mat) -> PackedMatrix {
+        let mut packed = self.blank(matrix.rows, matrix.cols);
+        packed.repack(matrix);
+        packed
+    }
+
+    /// Memory for a packed matrix of `k` rows and `n` columns.
+    pub(crate) fn blank(&self, k: usize, n: usize) -> PackedMatrix {
         let free = {
             let mut packs = self.packs();
-            packs.used += matrix.rows * matrix.cols * size_of::<f32>();
+            packs.used += k * n * size_of::<f32>();
             packs.most = packs.most.max(packs.used);
-            let fits = |packed: &PackedMatrix| (packed.k(), packed.n()) == (matrix.rows, matrix.cols);
+            let fits = |packed: &PackedMatrix| (packed.k(), packed.n()) == (k, n);
             packs.free.iter().position(fits).map(|index| packs.free.swap_remove(index))
         };
-        match free {
-            Some(mut packed) => {
-                packed.repack(matrix);
-                packed
-            }
-            None => PackedMatrix::new(self.kernels().isa(), matrix),
-        }
+        free.unwrap_or_else(|| PackedMatrix::blank(self.kernels().isa(), k, n))
     }
 
     /// Keeps the memory of a packed matrix for the next one of its shape.

@@ -90,10 +90,10 @@ pub trait FusedWay<const D: usize>: BurnWay<D> {
     );
 
     /// Bytes that a [`FusedSaved`] holds, the input among them.
-    fn fused_saved_bytes(&self, dims: [usize; D]) -> u64;
+    fn fused_saved_bytes(&self, dims: [usize; D], context: &Context<'_>) -> u64;
 
     /// What the fused way needs, masks not counted.
-    fn fused_footprint(&self, dims: [usize; D]) -> Footprint;
+    fn fused_footprint(&self, dims: [usize; D], context: &Context<'_>) -> Footprint;
 }
 
 /// A sub-block's parameters, with which its kernel runs.
@@ -155,8 +155,9 @@ fn fused_saved<const D: usize, T: FusedWay<D>>(
     sub_block: &T,
     x: Tensor<D>,
     kernel: T::KernelSaved,
+    context: &Context<'_>,
 ) -> Ways<D, T::BurnSaved, T::KernelSaved> {
-    let bytes = sub_block.fused_saved_bytes(x.dims());
+    let bytes = sub_block.fused_saved_bytes(x.dims(), context);
     Ways::Fused(Box::new(FusedSaved { x, kernel, bytes }))
 }
 
@@ -174,7 +175,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
     fn forward_saving(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::Saved) {
         let (y, saved) = if let Some(parts) = self.parts(x.dims(), Use::Forward, context) {
             let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
-            (y, fused_saved(self, x, saved))
+            (y, fused_saved(self, x, saved, context))
         } else {
             let (y, saved) = self.burn_forward(x, context);
             (y, Ways::Burn(Box::new(saved)))
@@ -225,7 +226,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         let arithmetic = context.arithmetic();
         if let Some(parts) = parts_onto(self, x.dims(), context) {
             let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
-            (y, fused_saved(self, x, saved))
+            (y, fused_saved(self, x, saved, context))
         } else {
             let (f, saved) = self.forward_saving(x, context);
             (arithmetic.apply(base, f, direction), saved)
@@ -259,7 +260,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         }
         let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
         let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
-        let Footprint { saved, forward, vjp } = self.fused_footprint(dims);
+        let Footprint { saved, forward, vjp } = self.fused_footprint(dims, context);
         Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks })
     }
 }

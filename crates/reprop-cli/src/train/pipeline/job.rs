@@ -111,6 +111,8 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
             accuracy: right as f64 / seen as f64,
             samples_per_second: seen as f64 / start.elapsed().as_secs_f64(),
             activation_peak_bytes: report.activation_peak,
+            test_accuracy: None,
+            test_loss: None,
         };
         self.bar.set_position(report.batch + 1);
         self.bar.set_message(format!("loss {:.4}, accuracy {:5.1} %", line.loss, 100.0 * line.accuracy));

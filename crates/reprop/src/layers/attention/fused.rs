@@ -1,5 +1,6 @@
 //! Attention on fused kernels: saved are the input, the norm's statistics, `q k v`, the heads' values and, where they
-//! take no more memory than those, the probabilities. Which of the two depends on the shape alone.
+//! take no more memory than those, the probabilities. Of a block that is recovered they are computed again instead, which
+//! gives the same bits.
 
 use burn::tensor::Tensor;
 use reprop_kernels::attention::{
@@ -31,9 +32,10 @@ pub struct Parts<'p> {
 }
 
 impl Attention {
-    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values.
-    fn keep(&self, tokens: usize, width: usize) -> Keep {
-        if self.heads * tokens <= 4 * width { Keep::Probabilities } else { Keep::Nothing }
+    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values, if memory is not dear.
+    fn keep(&self, tokens: usize, width: usize, context: &Context<'_>) -> Keep {
+        let small = self.heads * tokens <= 4 * width;
+        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
     }
 }
 
@@ -64,7 +66,7 @@ impl FusedWay<3> for Attention {
         let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
         Some(Parts {
             shape: AttentionShape { batch, tokens, heads: self.heads },
-            keep: self.keep(tokens, width),
+            keep: self.keep(tokens, width, context),
             scale: Floats::param(&self.norm.gamma),
             bias: Floats::param(self.norm.beta.as_ref()?),
             qkv,
@@ -76,9 +78,9 @@ impl FusedWay<3> for Attention {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> u64 {
         let rows = batch * tokens;
-        let probabilities = match self.keep(tokens, width) {
+        let probabilities = match self.keep(tokens, width, context) {
             Keep::Probabilities => Some(rows * self.heads * tokens.next_multiple_of(16)),
             Keep::Nothing => None,
         };
@@ -86,11 +88,11 @@ impl FusedWay<3> for Attention {
         stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3]) -> Footprint {
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let stream = batch * tokens * width;
         let packed = Packed::bytes(width, 4 * width);
         Footprint {
-            saved: self.fused_saved_bytes(dims),
+            saved: self.fused_saved_bytes(dims, context),
             forward: packed,
             // The gradients of the heads' values and of `q k v`.
             vjp: packed + lent([stream, 3 * stream]),

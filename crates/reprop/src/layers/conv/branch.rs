@@ -11,13 +11,12 @@ mod fused;
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
 
 use crate::layers::ways::{BurnWay, Rates};
 use crate::{Context, Footprint, Gradients};
 
 use super::super::Initial;
-use super::unit::{UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
 use super::{ConvNorm, ConvolutionConfig};
 
 /// Settings of a [`ConvBranch`].
@@ -94,16 +93,13 @@ impl ConvBranch {
         let mut layers = self.layers.iter().rev();
         let mut dy = dy;
         while let (Some(layer), Some(saved)) = (layers.next(), units.pop()) {
-            let dz = layer.relu_vjp(&saved, dy);
-            let dz = match beside {
-                Some(beside) if units.is_empty() => dz + beside.clone(),
-                _ => dz,
-            };
+            let beside = beside.filter(|_| units.is_empty()).cloned();
+            let above = Above { beside, ..Above::relu(dy) };
             // What the layer saw: the output of the one below, or the input.
             let below = units.last().zip(layers.clone().next());
-            let input = || below.map_or_else(|| x.clone(), |(saved, below)| relu(below.output(saved)));
+            let input = || below.map_or_else(|| x.clone(), |(saved, below)| below.activation(saved));
             let dims = below.map_or_else(|| x.dims(), |(saved, _)| saved.dims());
-            dy = layer.input_vjp(input, dims, saved, dz, context, gradients);
+            dy = layer.input_vjp(Seen { x: input, dims }, saved, above, context, gradients);
         }
         dy
     }

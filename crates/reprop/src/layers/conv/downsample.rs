@@ -16,7 +16,7 @@ use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition}
 
 use super::super::Initial;
 use super::branch::BranchSaved;
-use super::unit::{UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
 use super::{ConvBranch, ConvBranchConfig, ConvNorm, ConvolutionConfig};
 
 /// Settings of a [`Downsample`].
@@ -97,7 +97,7 @@ impl Transition<4> for Downsample {
             (Some(layer), Some(saved)) => layer.output(saved),
             _ => self.branch.layers[0].output(&units[0]),
         };
-        let y2 = self.shortcut.output(&shortcut) + change;
+        let y2 = self.shortcut.output_onto(&shortcut, change);
         let branch = BranchSaved::new(x2, units);
         (Streams::new(y1, y2), AnySaved::new(DownsampleSaved { x1, branch, shortcut, carry }))
     }
@@ -111,10 +111,17 @@ impl Transition<4> for Downsample {
     ) -> Streams<4> {
         let DownsampleSaved { x1, branch, shortcut, carry } = saved.into::<DownsampleSaved>();
         let (dims, x2) = (x1.dims(), branch.input());
-        let dx1 = self.shortcut.input_vjp(|| x1, dims, shortcut, dy2.clone(), context, gradients);
+        let dx1 = self.shortcut.input_vjp(
+            Seen { x: || x1, dims },
+            shortcut,
+            Above::output(dy2.clone()),
+            context,
+            gradients,
+        );
         let dx2 = match (&self.carry, carry) {
             (Some(layer), Some(saved)) => {
-                let carried = layer.input_vjp(|| x2, dims, saved, dy1, context, gradients);
+                let carried =
+                    layer.input_vjp(Seen { x: || x2, dims }, saved, Above::output(dy1), context, gradients);
                 carried + self.branch.row_vjp(branch, dy2, None, context, gradients)
             }
             _ => self.branch.row_vjp(branch, dy2, Some(&dy1), context, gradients),

@@ -8,7 +8,7 @@ use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition}
 
 use super::super::Initial;
 use super::branch::BranchSaved;
-use super::unit::{UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
 use super::{ConvBranch, ConvNorm, Downsample, DownsampleConfig};
 
 /// The first block of a stage.
@@ -49,7 +49,7 @@ impl Transition<4> for PlainDownsample {
         let x = x.x2;
         let shortcut = self.shortcut.run(x.clone(), context);
         let (change, units) = run_row(&self.branch.layers, x.clone(), context);
-        let y = self.shortcut.output(&shortcut) + change;
+        let y = self.shortcut.output_onto(&shortcut, change);
         let branch = BranchSaved::new(x.clone(), units);
         (Streams::duplicate(y), AnySaved::new(PlainSaved { x, branch, shortcut }))
     }
@@ -64,8 +64,13 @@ impl Transition<4> for PlainDownsample {
         let PlainSaved { x, branch, shortcut } = saved.into::<PlainSaved>();
         let dy = dy.x1 + dy.x2;
         let dims = x.dims();
-        let dx = self.shortcut.input_vjp(|| x, dims, shortcut, dy.clone(), context, gradients)
-            + self.branch.row_vjp(branch, dy, None, context, gradients);
+        let dx = self.shortcut.input_vjp(
+            Seen { x: || x, dims },
+            shortcut,
+            Above::output(dy.clone()),
+            context,
+            gradients,
+        ) + self.branch.row_vjp(branch, dy, None, context, gradients);
         Streams::new(dx.zeros_like(), dx)
     }
 

@@ -3,16 +3,16 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::activation::relu;
 use burn::tensor::module::{max_pool2d_with_indices, max_pool2d_with_indices_backward};
 use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
 
+use crate::kernels::{join, split};
 use crate::{Context, Error, Footprint, Gradients, Result, Stem, Streams};
 
 use super::super::Initial;
 use super::convolution::{channels_first, channels_last};
-use super::unit::{UnitSaved, bytes};
+use super::unit::{Above, Seen, UnitSaved, bytes};
 use super::{ConvNorm, ConvolutionConfig};
 
 /// Side of the windows that are pooled.
@@ -119,16 +119,22 @@ impl Stem<4> for ConvStem {
     fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<4>, StemSaved) {
         let images = channels_last(images);
         let unit = self.layer.run(images.clone(), context);
-        let y = relu(self.layer.output(&unit));
+        let y = self.layer.activation(&unit);
         let (y, largest) = if self.reduces {
             let (y, largest) = max_pool2d_with_indices(channels_first(y), pooling());
             (channels_last(y), Some(largest))
         } else {
             (y, None)
         };
-        let half = |start| y.clone().narrow(3, start, self.width);
-        let streams =
-            if self.duplicate { Streams::duplicate(y) } else { Streams::new(half(0), half(self.width)) };
+        let streams = if self.duplicate {
+            Streams::duplicate(y)
+        } else if self.layer.fuses(context) {
+            let (x1, x2) = split(y, self.width);
+            Streams::new(x1, x2)
+        } else {
+            let half = |start| y.clone().narrow(3, start, self.width);
+            Streams::new(half(0), half(self.width))
+        };
         (streams, StemSaved { images, unit, largest })
     }
 
@@ -139,7 +145,13 @@ impl Stem<4> for ConvStem {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let dy = if self.duplicate { dx.x1 + dx.x2 } else { Tensor::cat(vec![dx.x1, dx.x2], 3) };
+        let dy = if self.duplicate {
+            dx.x1 + dx.x2
+        } else if self.layer.fuses(context) {
+            join(dx.x1, dx.x2)
+        } else {
+            Tensor::cat(vec![dx.x1, dx.x2], 3)
+        };
         let dy = match largest {
             Some(largest) => {
                 let pooled = channels_first(self.layer.output(&unit));
@@ -151,9 +163,8 @@ impl Stem<4> for ConvStem {
             }
             None => dy,
         };
-        let dz = self.layer.relu_vjp(&unit, dy);
-        let dims = images.dims();
-        self.layer.vjp((|| images, dims), unit, dz, false, context, gradients);
+        let seen = Seen { dims: images.dims(), x: || images };
+        self.layer.vjp(seen, unit, Above::relu(dy), false, context, gradients);
     }
 
     fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {

@@ -1,5 +1,7 @@
 //! A convolution and the batch norm after it: what convolutional sub-blocks are made of.
 
+mod fused;
+
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
@@ -9,6 +11,8 @@ use crate::{Context, Gradients, Saved};
 use super::super::Initial;
 use super::batch_norm::NormSaved;
 use super::{BatchNorm, Convolution, ConvolutionConfig};
+use fused::FusedSaved;
+pub(super) use fused::observe;
 
 /// A convolution and a batch norm.
 ///
@@ -23,19 +27,58 @@ pub struct ConvNorm {
 }
 
 /// What the derivative needs beside the input.
-pub(super) struct UnitSaved(NormSaved);
+pub(super) enum UnitSaved {
+    /// Burn's operations: the normalised output.
+    Burn(NormSaved),
+    /// Fused kernels: the convolution's output and its moments.
+    Fused(FusedSaved),
+}
 
 impl Saved for UnitSaved {
     fn bytes(&self) -> u64 {
-        self.0.bytes()
+        match self {
+            Self::Burn(saved) => saved.bytes(),
+            Self::Fused(saved) => saved.bytes(),
+        }
     }
 }
 
 impl UnitSaved {
     /// The shape of the output.
     pub(super) fn dims(&self) -> [usize; 4] {
-        self.0.normalised.dims()
+        match self {
+            Self::Burn(saved) => saved.normalised.dims(),
+            Self::Fused(saved) => saved.dims(),
+        }
     }
+}
+
+/// What comes to a unit from above.
+pub(super) struct Above {
+    /// The gradient of the output, or of its `ReLU`.
+    pub dy: Tensor<4>,
+    /// Whether a `ReLU` follows.
+    pub relu: bool,
+    /// What is added to the gradient of the output before its `ReLU`: from a second reader.
+    pub beside: Option<Tensor<4>>,
+}
+
+impl Above {
+    /// The gradient of the output, with no `ReLU` behind it.
+    pub(super) fn output(dy: Tensor<4>) -> Self {
+        Self { dy, relu: false, beside: None }
+    }
+
+    /// The gradient of the output's `ReLU`.
+    pub(super) fn relu(dy: Tensor<4>) -> Self {
+        Self { dy, relu: true, beside: None }
+    }
+}
+
+/// An input, made when it is needed, and its shape.
+pub(super) struct Seen<X: FnOnce() -> Tensor<4>> {
+    pub x: X,
+    pub dims: [usize; 4],
 }
 
 impl ConvNorm {
@@ -47,52 +90,86 @@ impl ConvNorm {
     /// What the output and the derivative are computed from.
     pub(super) fn run(&self, x: Tensor<4>, context: &Context<'_>) -> UnitSaved {
         let c = self.conv.forward(x, context);
-        UnitSaved(self.norm.normalise(c, &self.conv.bias, context.is_training()))
+        if self.fuses(context) {
+            return UnitSaved::Fused(self.fused_run(c, context));
+        }
+        UnitSaved::Burn(self.norm.normalise(c, &self.conv.bias, context.is_training()))
     }
 
     /// The output, before any `ReLU`.
-    pub(super) fn output(&self, UnitSaved(saved): &UnitSaved) -> Tensor<4> {
-        self.norm.affine(saved.normalised.clone())
+    pub(super) fn output(&self, saved: &UnitSaved) -> Tensor<4> {
+        match saved {
+            UnitSaved::Burn(saved) => self.norm.affine(saved.normalised.clone()),
+            UnitSaved::Fused(saved) => self.fused_output(saved, None, false),
+        }
     }
 
-    /// The output's gradient from that of its `ReLU`.
-    pub(super) fn relu_vjp(&self, saved: &UnitSaved, dy: Tensor<4>) -> Tensor<4> {
-        let silent = self.output(saved).lower_equal_scalar(0.0);
-        dy.mask_fill(silent, 0.0)
+    /// The output's `ReLU`.
+    pub(super) fn activation(&self, saved: &UnitSaved) -> Tensor<4> {
+        match saved {
+            UnitSaved::Burn(_) => relu(self.output(saved)),
+            UnitSaved::Fused(saved) => self.fused_output(saved, None, true),
+        }
     }
 
-    /// From the gradient of the output, before its `ReLU`, that of an input of shape `dims`, if it is wanted.
+    /// The output, before any `ReLU`, added to `base`.
+    pub(super) fn output_onto(&self, saved: &UnitSaved, base: Tensor<4>) -> Tensor<4> {
+        match saved {
+            UnitSaved::Burn(_) => self.output(saved) + base,
+            UnitSaved::Fused(saved) => self.fused_output(saved, Some(base), false),
+        }
+    }
+
+    /// The gradient of the input, if it is wanted.
     pub(super) fn vjp(
         &self,
-        (x, dims): (impl FnOnce() -> Tensor<4>, [usize; 4]),
-        UnitSaved(saved): UnitSaved,
-        dz: Tensor<4>,
+        Seen { x, dims }: Seen<impl FnOnce() -> Tensor<4>>,
+        saved: UnitSaved,
+        above: Above,
         wanted: bool,
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Option<Tensor<4>> {
-        let dc = self.norm.vjp(saved, dz, &self.conv.bias, gradients);
+        let dc = match saved {
+            UnitSaved::Burn(saved) => {
+                let Above { dy, relu, beside } = above;
+                let dz = if relu { self.relu_vjp(&saved, dy) } else { dy };
+                let dz = if let Some(beside) = beside { dz + beside } else { dz };
+                self.norm.vjp(saved, dz, &self.conv.bias, gradients)
+            }
+            UnitSaved::Fused(saved) => self.fused_vjp(saved, above, context, gradients),
+        };
         self.conv.vjp(x, dims, dc, wanted, context, gradients)
     }
 
     /// The same where the gradient of the input is always wanted.
     pub(super) fn input_vjp(
         &self,
-        x: impl FnOnce() -> Tensor<4>,
-        dims: [usize; 4],
+        seen: Seen<impl FnOnce() -> Tensor<4>>,
         saved: UnitSaved,
-        dz: Tensor<4>,
+        above: Above,
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<4> {
-        let dx = self.vjp((x, dims), saved, dz, true, context, gradients);
+        let dx = self.vjp(seen, saved, above, true, context, gradients);
         dx.expect("the gradient of the input is wanted")
+    }
+
+    /// The output's gradient from that of its `ReLU`, on Burn's operations.
+    fn relu_vjp(&self, saved: &NormSaved, dy: Tensor<4>) -> Tensor<4> {
+        let silent = self.norm.affine(saved.normalised.clone()).lower_equal_scalar(0.0);
+        dy.mask_fill(silent, 0.0)
     }
 
     /// Bytes of what [`Self::run`] gives for an input of shape `dims`.
     pub(super) fn saved_bytes(&self, dims: [usize; 4], context: &Context<'_>) -> u64 {
-        let vectors = if context.is_training() { 3 } else { 1 };
-        bytes(self.conv.output(dims)) + (vectors * self.conv.outputs() * size_of::<f32>()) as u64
+        let channels = self.conv.outputs();
+        let vectors = if self.fuses(context) {
+            FusedSaved::moments_bytes(channels)
+        } else {
+            (if context.is_training() { 3 } else { 1 } * channels * size_of::<f32>()) as u64
+        };
+        bytes(self.conv.output(dims)) + vectors
     }
 }
 
@@ -105,7 +182,7 @@ pub(super) fn run_row(
     let mut saved = Vec::with_capacity(units.len());
     let y = units.iter().fold(x, |x, unit| {
         let run = unit.run(x, context);
-        let y = relu(unit.output(&run));
+        let y = unit.activation(&run);
         saved.push(run);
         y
     });

@@ -49,16 +49,16 @@ impl FusedWay<3> for Mlp {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> u64 {
         let rows = batch * tokens;
         (rows * width * size_of::<f32>()) as u64 + lent([2 * rows, rows * self.hidden])
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3]) -> Footprint {
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let rows = batch * tokens;
         let packed = Packed::bytes(width, 2 * self.hidden);
         Footprint {
-            saved: self.fused_saved_bytes(dims),
+            saved: self.fused_saved_bytes(dims, context),
             forward: packed,
             // The normalised input and the gradient of `h`.
             vjp: packed + lent([rows * width, rows * self.hidden]),

@@ -1,5 +1,6 @@
 //! Attention inside windows on fused kernels: saved are the input, and in the order of windows the norm's statistics,
-//! `q k v`, the heads' values and, where they take no more memory than those, the probabilities.
+//! `q k v`, the heads' values and, where they take no more memory than those and the block is not being recovered, the
+//! probabilities.
 
 use burn::tensor::Tensor;
 use reprop_kernels::attention::{self as kernel, Keep, WindowGrads, WindowSaved};
@@ -36,9 +37,10 @@ impl WindowAttention {
         self.window * self.window
     }
 
-    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values.
-    fn keep(&self) -> Keep {
-        if self.heads * self.tokens() <= 4 * self.width { Keep::Probabilities } else { Keep::Nothing }
+    /// Probabilities are kept where they take no more memory than `q k v` and the heads' values, if memory is not dear.
+    fn keep(&self, context: &Context<'_>) -> Keep {
+        let small = self.heads * self.tokens() <= 4 * self.width;
+        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
     }
 }
 
@@ -62,7 +64,7 @@ impl FusedWay<3> for WindowAttention {
             window: self.window,
             shift: self.shift,
             heads: self.heads,
-            keep: self.keep(),
+            keep: self.keep(context),
             table: Floats::param(&self.bias),
             scale: Floats::param(&self.norm.gamma),
             bias: Floats::param(self.norm.beta.as_ref()?),
@@ -74,9 +76,9 @@ impl FusedWay<3> for WindowAttention {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> u64 {
         let rows = batch * tokens;
-        let probabilities = match self.keep() {
+        let probabilities = match self.keep(context) {
             Keep::Probabilities => Some(rows * self.heads * self.tokens().next_multiple_of(16)),
             Keep::Nothing => None,
         };
@@ -84,7 +86,7 @@ impl FusedWay<3> for WindowAttention {
         stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3]) -> Footprint {
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let stream = batch * tokens * width;
         let packed = Packed::bytes(width, 4 * width);
         let scores = self.tokens().pow(2);
@@ -93,7 +95,7 @@ impl FusedWay<3> for WindowAttention {
         // Sums of the bias's gradient, in at most as many parts as the kernel makes of all windows.
         let parts = (batch * tokens / self.tokens()).min(16) * self.heads * scores;
         Footprint {
-            saved: self.fused_saved_bytes(dims),
+            saved: self.fused_saved_bytes(dims, context),
             // Input and output in the order of windows.
             forward: packed + masks + lent([stream, stream]),
             // Input and both gradients in the order of windows, beside those of the heads' values and of `q k v`.

@@ -3,7 +3,6 @@
 //! The kernel knows no biases: in training the norms take them out, and evaluation takes them out of the running means.
 //! Its derivative is training's; evaluation's goes layer by layer, from the input alone.
 
-use burn::module::Param;
 use burn::tensor::Tensor;
 use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads, Moments};
 use reprop_kernels::conv::{Branch, BranchSaved, ConvNorm as Layer, ConvNormGrads, Images};
@@ -11,9 +10,10 @@ use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::output::{Base, Output};
 
 use super::super::ConvNorm;
-use super::super::batch_norm::{EPSILON, MOMENTUM};
+use super::super::batch_norm::EPSILON;
+use super::super::unit::observe;
 use super::ConvBranch;
-use crate::kernels::{Filters, Floats, Grad, Use, lent, tensor};
+use crate::kernels::{Filters, Floats, Grad, Use, lent};
 use crate::layers::ways::{BurnWay, FusedParts, FusedSaved, FusedWay};
 use crate::{Context, Footprint, Gradients, Workspace};
 
@@ -95,14 +95,10 @@ impl FusedWay<4> for ConvBranch {
             scale: Floats::param(&norm.gamma),
             bias: Floats::param(&norm.beta),
         };
-        let running = |ConvNorm { conv, norm }: &ConvNorm| {
-            let mean = Floats::of(norm.running_mean.val().inner() - conv.bias.val().inner());
-            Moments::from_slices(&mean, &Floats::param(&norm.running_var), workspace.kernels())
-        };
         Some(Parts {
             images: Images { batch, height, width },
             layers: layers.map(part),
-            moments: (!context.is_training()).then(|| layers.map(running)),
+            moments: (!context.is_training()).then(|| layers.map(|layer| layer.running(workspace))),
             workspace,
         })
     }
@@ -121,7 +117,6 @@ impl FusedWay<4> for ConvBranch {
         };
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
         let layers = self.basic().expect("what ran fused is a basic branch");
-        let rows: usize = x.dims()[..3].iter().product();
         let [mut first, mut second] = layers.map(LayerGrads::of);
         let grads = [first.kernel(), second.kernel()];
         let memory = parts.workspace.kernels();
@@ -133,42 +128,30 @@ impl FusedWay<4> for ConvBranch {
             scale.add_to(gradients);
             bias.add_to(gradients);
             Grad::of(&layer.conv.bias).add_to(gradients);
-            observe(layer, moments, rows, gradients);
+            observe(layer, moments, gradients);
             weight.add_to(gradients);
         }
     }
 
-    fn fused_saved_bytes(&self, dims: [usize; 4]) -> u64 {
+    fn fused_saved_bytes(&self, dims: [usize; 4], _: &Context<'_>) -> u64 {
         let elements: usize = dims.iter().product();
         let channels = self.channels();
         (elements * size_of::<f32>()) as u64
             + lent([elements, elements, channels, channels, channels, channels])
     }
 
-    fn fused_footprint(&self, dims: [usize; 4]) -> Footprint {
+    fn fused_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
         let elements: usize = dims.iter().product();
         let channels = self.channels();
         let filters = 2 * Filters::bytes(channels, channels);
         Footprint {
-            saved: self.fused_saved_bytes(dims),
+            saved: self.fused_saved_bytes(dims, context),
             // Transformed filters, and the first layer's before they are packed.
             forward: filters + filters / 2,
             // Gradients of both norms' outputs, and at least one sum of transformed filters' gradients.
             vjp: filters + filters / 2 + lent([elements, elements]),
         }
     }
-}
-
-/// Notes the moments of a batch for the running statistics.
-fn observe(ConvNorm { conv, norm }: &ConvNorm, moments: &Moments, rows: usize, gradients: &mut Gradients) {
-    let mut note = |param: &Param<Tensor<1>>, values: Vec<f32>| {
-        let channels = values.len();
-        gradients.observe(param, MOMENTUM, tensor(values, [channels]));
-    };
-    let bias = Floats::param(&conv.bias);
-    note(&norm.running_mean, moments.mean.iter().zip(bias.iter()).map(|(mean, bias)| mean + bias).collect());
-    let correction = rows as f32 / (rows.max(2) - 1) as f32;
-    note(&norm.running_var, moments.variance.iter().map(|variance| variance * correction).collect());
 }
 
 /// `dx = base + f`.

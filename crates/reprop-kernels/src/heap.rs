@@ -1,0 +1,21 @@
+//! What the C library does with memory that a program frees.
+//!
+//! Tensors come and go with every step. The GNU C library gives large blocks back to the system at once, and the system
+//! clears each page again before it lends it: for convolutional networks about a tenth of a step.
+
+/// Makes the C library keep what is freed for the next allocation, for the whole process, until it ends: a steady training
+/// step then touches no fresh page. False, and nothing changes, where the C library has no such setting.
+///
+/// It is the program's choice, since the memory is lost to other processes; call it once, before the first step.
+pub fn keep_freed_memory() -> bool {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: `mallopt` takes any values, may be called at any time, and changes no memory that is in use.
+        unsafe {
+            // Nothing by `mmap`, which is given back when it is freed; and never give back the end of the heap.
+            libc::mallopt(libc::M_MMAP_MAX, 0) == 1 && libc::mallopt(libc::M_TRIM_THRESHOLD, -1) == 1
+        }
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    false
+}

@@ -1,0 +1,133 @@
+//! The norm of a unit on fused kernels: its map, the `ReLU` behind it and what is added are one pass over the
+//! convolution's output, which is what is saved.
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+use reprop_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Moments};
+
+use super::super::batch_norm::{EPSILON, MOMENTUM};
+use super::{Above, ConvNorm};
+use crate::kernels::{Floats, Grad, lent, tensor};
+use crate::{Context, Gradients, Saved, Workspace};
+
+/// What the derivative needs beside the input.
+pub(crate) struct FusedSaved {
+    /// The convolution's output.
+    c: Tensor<4>,
+    moments: Moments,
+    workspace: Workspace,
+}
+
+impl Saved for FusedSaved {
+    fn bytes(&self) -> u64 {
+        self.c.bytes() + Self::moments_bytes(self.moments.mean.len())
+    }
+}
+
+impl FusedSaved {
+    pub(super) fn dims(&self) -> [usize; 4] {
+        self.c.dims()
+    }
+
+    /// Bytes of the moments of `channels` channels.
+    pub(super) fn moments_bytes(channels: usize) -> u64 {
+        lent([channels, channels])
+    }
+}
+
+/// The norm's parameters.
+struct Parts {
+    scale: Floats,
+    bias: Floats,
+}
+
+impl Parts {
+    fn kernel(&self) -> BatchNorm<'_> {
+        BatchNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 }
+    }
+}
+
+impl ConvNorm {
+    /// Whether the unit runs on fused kernels in `context`.
+    pub(in super::super) fn fuses(&self, context: &Context<'_>) -> bool {
+        context.fuses(&self.conv.bias.val().inner().device())
+    }
+
+    fn parts(&self) -> Parts {
+        Parts { scale: Floats::param(&self.norm.gamma), bias: Floats::param(&self.norm.beta) }
+    }
+
+    /// Running statistics, of the convolution without its bias.
+    pub(in super::super) fn running(&self, workspace: &Workspace) -> Moments {
+        let mean = Floats::of(self.norm.running_mean.val().inner() - self.conv.bias.val().inner());
+        Moments::from_slices(&mean, &Floats::param(&self.norm.running_var), workspace.kernels())
+    }
+
+    /// Moments of the convolution's output `c`.
+    pub(super) fn fused_run(&self, c: Tensor<4>, context: &Context<'_>) -> FusedSaved {
+        let workspace = context.fused().clone();
+        let moments = if context.is_training() {
+            Moments::of(&Floats::of(c.clone()), c.dims()[3], workspace.kernels())
+        } else {
+            self.running(&workspace)
+        };
+        FusedSaved { c, moments, workspace }
+    }
+
+    /// The norm's output, with `base` added, then `ReLU` if wanted.
+    pub(super) fn fused_output(&self, saved: &FusedSaved, base: Option<Tensor<4>>, relu: bool) -> Tensor<4> {
+        let FusedSaved { c, moments, workspace } = saved;
+        let dims = c.dims();
+        let mut y = vec![0.0; dims.iter().product()];
+        let (c, base) = (Floats::of(c.clone()), base.map(Floats::of));
+        let norm = self.parts();
+        norm.kernel().apply(&c, moments, base.as_deref(), relu, &mut y, workspace.kernels());
+        tensor(y, dims)
+    }
+
+    /// The gradient of the convolution's output.
+    pub(super) fn fused_vjp(
+        &self,
+        FusedSaved { c, moments, workspace }: FusedSaved,
+        Above { dy, relu, beside }: Above,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<4> {
+        let dims = c.dims();
+        let mut dc = vec![0.0; dims.iter().product()];
+        let (mut scale, mut bias) = (Grad::of(&self.norm.gamma), Grad::of(&self.norm.beta));
+        {
+            let (c, dy, beside) = (Floats::of(c), Floats::of(dy), beside.map(Floats::of));
+            let above = batch_norm::Above { dy: &dy, relu, beside: beside.as_deref() };
+            let grads = BatchNormGrads { scale: &mut scale, bias: &mut bias };
+            self.parts().kernel().vjp(&c, &moments, above, &mut dc, grads, workspace.kernels());
+        }
+        // In training the norm takes out what is added to all pixels alike.
+        let mut shift = Grad::of(&self.conv.bias);
+        if context.is_training() {
+            observe(self, &moments, gradients);
+        } else {
+            let gamma = Floats::param(&self.norm.gamma);
+            for (c, shift) in shift.iter_mut().enumerate() {
+                *shift = bias[c] * gamma[c] / (moments.variance[c] + EPSILON as f32).sqrt();
+            }
+        }
+        scale.add_to(gradients);
+        bias.add_to(gradients);
+        shift.add_to(gradients);
+        tensor(dc, dims)
+    }
+}
+
+/// Notes the moments of a batch for the running statistics.
+pub(crate) fn observe(ConvNorm { conv, norm }: &ConvNorm, moments: &Moments, gradients: &mut Gradients) {
+    let mut note = |param: &Param<Tensor<1>>, values: Vec<f32>| {
+        let channels = values.len();
+        gradients.observe(param, MOMENTUM, tensor(values, [channels]));
+    };
+    let bias = Floats::param(&conv.bias);
+    note(&norm.running_mean, moments.mean.iter().zip(bias.iter()).map(|(mean, bias)| mean + bias).collect());
+    let rows = moments.rows.unwrap_or(0);
+    let correction = rows as f32 / (rows.max(2) - 1) as f32;
+    note(&norm.running_var, moments.variance.iter().map(|variance| variance * correction).collect());
+}
