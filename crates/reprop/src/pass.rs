@@ -144,8 +144,11 @@ impl Pass {
 
     /// What the time of a step depends on.
     pub(crate) fn settings(&self) -> String {
-        let Self { training, arithmetic, precision, kernels, recompute_transitions, .. } = self;
-        format!("{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions}")
+        let Self { training, arithmetic, precision, kernels, .. } = self;
+        let Self { recompute_transitions, keep_probabilities, .. } = self;
+        format!(
+            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities}"
+        )
     }
 
     /// Whether layers run on fused kernels where they can.

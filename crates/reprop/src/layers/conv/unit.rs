@@ -31,7 +31,7 @@ pub(super) enum UnitSaved {
     /// Burn's operations: the normalised output.
     Burn(Box<NormSaved>),
     /// Fused kernels: the convolution's output and its moments.
-    Fused(FusedSaved),
+    Fused(Box<FusedSaved>),
 }
 
 impl Saved for UnitSaved {
@@ -91,7 +91,7 @@ impl ConvNorm {
     pub(super) fn run(&self, x: Tensor<4>, context: &Context<'_>) -> UnitSaved {
         let c = self.conv.forward(x, context);
         if self.fuses(context) {
-            return UnitSaved::Fused(self.fused_run(c, context));
+            return UnitSaved::Fused(Box::new(self.fused_run(c, context)));
         }
         UnitSaved::Burn(Box::new(self.norm.normalise(c, &self.conv.bias, context.is_training())))
     }
@@ -137,7 +137,7 @@ impl ConvNorm {
                 let dz = if let Some(beside) = beside { dz + beside } else { dz };
                 self.norm.vjp(*saved, dz, &self.conv.bias, gradients)
             }
-            UnitSaved::Fused(saved) => self.fused_vjp(saved, above, context, gradients),
+            UnitSaved::Fused(saved) => self.fused_vjp(*saved, above, context, gradients),
         };
         self.conv.vjp(x, dims, dc, wanted, context, gradients)
     }
