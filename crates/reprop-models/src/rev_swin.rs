@@ -67,7 +67,7 @@ pub struct RevSwinConfig {
 }
 
 impl RevSwinConfig {
-    /// For CIFAR-10 on few cores: three stages that begin with 16x16 tokens of 32x32 colour images, 1.2 M parameters.
+    /// For CIFAR-10 on few cores: three stages that begin with 16x16 tokens of 32x32 colour images, 1.3 M parameters.
     pub fn cifar() -> Self {
         Self::new(32, 48, vec![2, 2, 2], 3).with_patch(2).with_window(4).with_classes(10).with_deviation(0.1)
     }
