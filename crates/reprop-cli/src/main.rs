@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 fn run(global: &Global, command: Command) -> Result<(), Failure> {
     device::use_threads(global.threads)?;
     match command {
-        Command::Train(options) => train::run(global, options),
+        Command::Train(options) => train::run(global, *options),
         Command::Bench(options) => bench::run(global, &options),
         Command::Plan(options) => plan::run(global, &options),
         Command::Verify(options) => verify::run(global, &options),

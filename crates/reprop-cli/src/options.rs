@@ -56,7 +56,7 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Train a network; with no options, a small vision transformer on the embedded digits
-    Train(TrainOptions),
+    Train(Box<TrainOptions>),
     /// Measure throughput and memory of strategies
     Bench(BenchOptions),
     /// Tell what every way through a network needs, and which of them fits a budget best
