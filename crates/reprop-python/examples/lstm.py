@@ -2,7 +2,7 @@
 
     python lstm.py [STEPS [MIB]]
 
-Plain autograd keeps every step's tensors: some 0.8 GB here, and more for each step. Under reprop the states are recomputed
+Plain autograd keeps every step's tensors, so its memory grows with the steps. Under reprop the states are recomputed
 from snapshots that fit the memory, and the gradient has the same bits.
 """
 

@@ -115,7 +115,7 @@ class Run:
                 start = time.perf_counter()
                 step(copy(machine.state), machine.inputs[0])
                 forward = time.perf_counter() - start
-            # An adjoint step may add to the user's own arrays, so it is not tried; it is like two forward steps.
+            # An adjoint step may add to the user's own arrays, so it is not tried but taken for two forward steps.
             return forward, 2 * forward
 
         self._machine, self._options = machine, options
