@@ -58,7 +58,7 @@ pub enum Command {
     /// Train a network; with no options, a small vision transformer on the embedded digits
     Train(Box<TrainOptions>),
     /// Measure throughput and memory of strategies
-    Bench(BenchOptions),
+    Bench(Box<BenchOptions>),
     /// Tell what every way through a network needs, and which of them fits a budget best
     Plan(PlanOptions),
     /// Compare every strategy's gradients with stored ones and with finite differences

@@ -22,6 +22,7 @@ const MODELS: [(&str, Changes); 4] = [
 ];
 const NONE: Changes = Changes {
     image: None,
+    patch: None,
     channels: None,
     classes: Some(10),
     depth: None,

@@ -23,7 +23,7 @@ fn faults() -> u64 {
     fields.split(' ').nth(7).and_then(|field| field.parse().ok()).expect("a number of faults")
 }
 
-fn assert_becomes_steady<const D: usize, N>(name: &str, network: N, side: usize, channels: usize)
+fn assert_becomes_steady<const D: usize, N>(name: &str, network: &N, side: usize, channels: usize)
 where
     N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>>>,
 {
@@ -53,8 +53,8 @@ fn steady_steps_have_no_page_faults() {
     pool.install(|| {
         let device = Device::flex().autodiff();
         let vit = RevVitConfig { image: 64, depth: 3, classes: 10, ..RevVitConfig::tiny() };
-        assert_becomes_steady("RevViT", vit.init(1, &device), 64, 3);
+        assert_becomes_steady("RevViT", &vit.init(1, &device), 64, 3);
         let resnet = RevResNetConfig::resnet18().with_image(32).with_classes(10).with_width(16);
-        assert_becomes_steady("RevResNet", resnet.init(1, &device), 32, 3);
+        assert_becomes_steady("RevResNet", &resnet.init(1, &device), 32, 3);
     });
 }
