@@ -17,7 +17,7 @@ use burn::tensor::Tensor;
 /// let mut average = Average::new(&network, 0.999);
 /// // ... after each step of the optimizer:
 /// average.follow(&network, 0);
-/// assert_eq!(reprop::parameter_digest(average.module()), reprop::parameter_digest(&network));
+/// assert_eq!(reprop::parameter_count(average.module()), reprop::parameter_count(&network));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Average<M: Module> {
