@@ -1,5 +1,5 @@
 #!/bin/sh
-# Archived curves on CIFAR-10: bench/runs/cifar10.sh [EPOCHS]      (10 by default)
+# Archived curves on CIFAR-10: bench/runs/cifar10.sh [EPOCHS [NAME...]]      (10 epochs of all by default)
 #
 # Trains small reversible networks and the plain twins of two of them for the same number of epochs, one after the other,
 # each by the recipe of its family; then a small RevRoBERTa on the embedded text. Settings, the metrics of each epoch and
@@ -8,6 +8,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 epochs="${1:-10}"
+[ $# -eq 0 ] || shift
+chosen="$*"
 program="${REPROP:-target/release/reprop}"
 [ -n "${REPROP:-}" ] || cargo build --release --workspace --bin reprop
 
@@ -15,6 +17,7 @@ program="${REPROP:-target/release/reprop}"
 run() {
     set="$1" name="$2"
     shift 2
+    case " ${chosen:-$name} " in *" $name "*) ;; *) return 0 ;; esac
     out="run/$set/$name"
     kept="bench/runs/$set"
     rm -rf "$out"
