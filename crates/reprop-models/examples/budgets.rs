@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::{Head, Network, Pass, Plan, Result, Stem, Strategy};
+use reprop::{Head, Mode, Network, Pass, Plan, Result, Stem, Strategy};
 use reprop_models::{Changes, ImageShape, Model};
 
 /// Networks small enough to measure many rounds of, of the published shapes.
@@ -135,6 +135,18 @@ fn peak<const D: usize, N: Network<D>>(network: &N, batch: usize, strategy: Stra
 struct Rounds {
     seconds: Vec<Vec<f64>>,
     peaks: Vec<u64>,
+    /// What the strategies come down to, where it is a mode without kept blocks or a planned one.
+    modes: Vec<Option<Mode>>,
+}
+
+fn mode(strategy: &Strategy) -> Option<Mode> {
+    let bare = |overlap| Mode { blocks_kept: 0, overlap, recompute_transitions: false };
+    match strategy {
+        Strategy::Reprop => Some(bare(false)),
+        Strategy::PaReprop => Some(bare(true)),
+        Strategy::Planned(mode) => Some(*mode),
+        _ => None,
+    }
 }
 
 impl Rounds {
@@ -144,8 +156,11 @@ impl Rounds {
         strategies: &[Strategy],
         seconds: f64,
     ) -> Result<Self> {
-        let mut rounds =
-            Self { seconds: vec![Vec::new(); strategies.len()], peaks: vec![0; strategies.len()] };
+        let mut rounds = Self {
+            seconds: vec![Vec::new(); strategies.len()],
+            peaks: vec![0; strategies.len()],
+            modes: strategies.iter().map(mode).collect(),
+        };
         let mut begin = Instant::now();
         for round in 0..=ROUNDS.end {
             // The first round is a warm-up.
@@ -171,8 +186,11 @@ impl Rounds {
         median(self.seconds[index].clone())
     }
 
-    /// By how much `index` is slower than `other`: the median over the rounds.
+    /// By how much `index` is slower than `other`: the median over the rounds. What is the same is not.
     fn slower(&self, index: usize, other: usize) -> f64 {
+        if self.modes[index].is_some() && self.modes[index] == self.modes[other] {
+            return 0.0;
+        }
         let pairs = self.seconds[index].iter().zip(&self.seconds[other]);
         median(pairs.map(|(one, other)| one / other).collect()) - 1.0
     }

@@ -265,6 +265,9 @@ impl Law for Measured {
             assert!(costs.pieces.iter().all(positive), "{what}: {costs:?}");
             let plan = network.plan(BATCH, &pass(), budget, &costs).expect("a plan");
             assert!(plan.measured && run(network, data, plan.strategy()).1 <= budget, "{what}");
+            let chosen = plan.chosen();
+            let tried = costs.tried.iter().find(|tried| tried.mode == chosen.mode);
+            assert_eq!(tried.map(|tried| tried.seconds), Some(chosen.time), "{what}");
         }
         let error = network.measure(data.0.clone(), data.1.clone(), &pass(), 1).expect_err("too few");
         assert!(matches!(error, Error::BudgetTooSmall { budget: 1, .. }), "{what}: {error}");

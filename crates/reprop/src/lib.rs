@@ -54,7 +54,7 @@ pub use names::{
 pub use network::{Input, Network, Output, Step, Target};
 pub use pass::{Context, Pass};
 pub use plain::Plain;
-pub use planner::{Candidate, CostBook, Costs, Mode, PlaceCosts, Plan, Refusal, cost_key};
+pub use planner::{Candidate, CostBook, Costs, Mode, PlaceCosts, Plan, Refusal, Tried, cost_key};
 pub use precision::Precision;
 pub use random::Key;
 pub use residual::Residual;

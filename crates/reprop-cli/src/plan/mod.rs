@@ -70,8 +70,8 @@ forward and backward; null where costs are predicted), predicted_forwards (null 
 a list of strategy (stored, revolve or async), slots, predicted_activation_bytes, forward_evaluations, predicted_seconds, \
 fits, refused.
 
-Costs are measured once for each network, batch, number of threads, kernels and version, by a few steps that fit the \
-budget, and kept in costs.json in the folder that REPROP_CACHE names, or in reprop in the user's cache folder.";
+Costs are measured once for each network, batch, budget, number of threads, kernels and version, by a few steps that fit \
+the budget, and kept in costs.json in the folder that REPROP_CACHE names, or in reprop in the user's cache folder.";
 
 /// Plans, and prints the plan.
 pub fn run(global: &Global, options: &PlanOptions) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! From `auto` to the strategy that its plan takes.
 
-use reprop::{CostBook, Costs, Error, Input, Network, Pass, Plan, Refusal, Strategy, Target, cost_key};
+use reprop::{CostBook, Costs, Error, Input, Network, Pass, Strategy, Target, cost_key};
 
 use super::place::costs_file;
 use crate::bytes::human;
@@ -57,13 +57,11 @@ pub fn costs<const D: usize, N: Network<D>>(
     budget: u64,
     sample: impl FnOnce() -> (Input<D, N>, Target<D, N>),
 ) -> Result<(Costs, Source), Error> {
-    let key = cost_key(network, batch, pass)?;
+    // Which modes are tried depends on what fits.
+    let key = format!("{}, {budget} bytes", cost_key(network, batch, pass)?);
     let mut book = costs_file().map(CostBook::open);
     if let Some(costs) = book.as_ref().and_then(|book| book.get(&key)).cloned() {
-        let plan = network.plan(batch, pass, budget, &costs);
-        if plan.is_err() || knows_enough(&costs, &plan?) {
-            return Ok((costs, Source::Cached));
-        }
+        return Ok((costs, Source::Cached));
     }
     let (input, target) = sample();
     let costs = network.measure(input, target, pass, budget)?;
@@ -71,14 +69,6 @@ pub fn costs<const D: usize, N: Network<D>>(
         eprintln!("warning: measured costs are not kept: {error}");
     }
     Ok((costs, Source::Measured))
-}
-
-/// Whether costs tell all that matters: those that were measured under a tight budget do not know what overlap gains.
-fn knows_enough(costs: &Costs, plan: &Plan) -> bool {
-    let fits = |refused: Option<Refusal>| !matches!(refused, Some(Refusal::OverBudget { .. }));
-    costs.hidden.is_some()
-        || plan.strategy() == Strategy::Stored
-        || !plan.candidates.iter().any(|candidate| candidate.mode.overlap && fits(candidate.refused))
 }
 
 /// The error, with a way out where a budget is too small.

@@ -20,11 +20,6 @@ use crate::options::{Format, Global, Numbers, VerifyOptions};
 use crate::safetensors_file;
 use crate::sample::{Noise, Sample, Scored, Trial, with_model};
 
-/// Relative difference allowed between a gradient and its central difference. The loss is a 32-bit float of about
-/// `2^-24` relative error, and the step is chosen so that it changes by about a hundredth: what is left is the cubic
-/// term of the loss along the gradient.
-const DIFFERENCE_TOLERANCE: f64 = 0.005;
-
 #[derive(Serialize)]
 struct Verdict {
     model: String,
@@ -150,7 +145,7 @@ impl Trial for Verification<'_> {
             parameters: parameter_count(&network),
             loss: stored.loss,
             gradient_digest: gradient_digest(&network, &stored.gradients),
-            passed: (equal || self.numbers.float_streams) && worst_difference <= DIFFERENCE_TOLERANCE,
+            passed: (equal || self.numbers.float_streams) && worst_difference <= differences::TOLERANCE,
             strategies,
             worst_difference,
             worst_parameter,
@@ -169,8 +164,10 @@ fn print(verdict: &Verdict) {
         println!("{strategy:<9} {gradient_digest}  {verdict}");
     }
     println!(
-        "finite differences: worst {:.2e} in {} (at most {DIFFERENCE_TOLERANCE})",
-        verdict.worst_difference, verdict.worst_parameter
+        "finite differences: worst {:.2e} in {} (at most {})",
+        verdict.worst_difference,
+        verdict.worst_parameter,
+        differences::TOLERANCE
     );
     println!("{}", if verdict.passed { "verified" } else { "NOT verified" });
 }

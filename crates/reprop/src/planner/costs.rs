@@ -49,6 +49,17 @@ pub struct Costs {
     /// The part of a recovery that takes no time where it runs beside gradients; below 0 where overlap loses. `None` if
     /// the budget left no room to measure it.
     pub hidden: Option<f64>,
+    /// Modes that were run themselves, and what a step in them took.
+    pub tried: Vec<Tried>,
+}
+
+/// What a step takes in a mode, by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The mode.
+    pub mode: Mode,
+    /// The seconds of a step.
+    pub seconds: f64,
 }
 
 /// A block's gradients, in forwards: two products for each of its forward.
@@ -81,10 +92,16 @@ impl Costs {
             head: PlaceCosts::default(),
             rest: 0.0,
             hidden: Some(if pass.may_fuse() { 0.0 } else { HIDDEN }),
+            tried: Vec::new(),
         }
     }
 
-    /// The time of a step in `mode`. `is_block` tells which pieces are blocks; `recomputes`, whether the pass recomputes
+    /// What a step in `mode` took, if it was tried.
+    pub(crate) fn tried_seconds(&self, mode: Mode) -> Option<f64> {
+        self.tried.iter().find(|tried| tried.mode == mode).map(|tried| tried.seconds)
+    }
+
+    /// The time of a step in `mode`, from what its parts cost. `is_block` tells which pieces are blocks; `recomputes`, whether the pass recomputes
     /// transitions whatever the mode.
     pub(crate) fn step(&self, mode: Mode, is_block: &[bool], recomputes: bool) -> f64 {
         let layout = Layout::of(mode, is_block);

@@ -2,8 +2,8 @@
 //!
 //! A [`Mode`] is a rung of the ladder between storing everything and recovering everything. Each block that is kept
 //! removes one recovery, so that a [`Plan`] has only two numbers to compare for each mode: the bytes, which a walk through
-//! the pass on sizes alone tells, and the time, which is a sum over the [`Costs`] of the parts. Costs come from a short
-//! probe, and a [`CostBook`] remembers them.
+//! the pass on sizes alone tells, and the time, which is a sum over the [`Costs`] of the parts, or what the mode took when it
+//! was tried. Costs come from a short probe, and a [`CostBook`] remembers them.
 
 mod batch;
 mod book;
@@ -12,10 +12,12 @@ mod key;
 mod mode;
 mod plan;
 mod probe;
+mod rounds;
+mod trial;
 
 pub(crate) use batch::largest_batch;
 pub use book::CostBook;
-pub use costs::{Costs, PlaceCosts};
+pub use costs::{Costs, PlaceCosts, Tried};
 pub use key::cost_key;
 pub use mode::Mode;
 pub(crate) use mode::modes;

@@ -89,7 +89,9 @@ impl Plan {
             .map(|mode| Candidate {
                 mode,
                 prediction: sizes.predict(mode),
-                time: costs.step(mode, &is_block, sizes.recompute_transitions),
+                time: costs
+                    .tried_seconds(mode)
+                    .unwrap_or_else(|| costs.step(mode, &is_block, sizes.recompute_transitions)),
                 refused: None,
             })
             .collect();

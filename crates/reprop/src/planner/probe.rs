@@ -3,20 +3,18 @@
 //! Three modes run in turn, each only if it fits the budget: the leanest, which shows forward, recovery and gradients of
 //! every part; the same with overlap, which shows how much of a recovery that hides; and the one that keeps most, which
 //! shows what keeping costs. Drift of the machine hits all alike, since they run in turn and are compared round by round.
+//! What a plan would then take is [tried](super::trial) itself.
 
 use std::time::Instant;
 
 use crate::engine::{self, Sizes};
 use crate::network::{Input, Network, Target};
 use crate::strategy::Layout;
-use crate::{Activity, Costs, Error, Meter, Mode, Pass, PlaceCosts, Result, Strategy, Trace};
+use crate::{Activity, Costs, Error, Meter, Mode, Pass, PlaceCosts, Result, Strategy, Trace, Tried};
 
-use super::modes;
+use super::rounds::{in_turn, median, ratio};
+use super::{modes, trial};
 
-/// Rounds that are measured at least, and at most.
-const ROUNDS: std::ops::Range<usize> = 3..100;
-/// Seconds after which no further round begins.
-const SECONDS: f64 = 2.0;
 /// What keeping can cost beside recovering, whatever noise the clock shows: the same products, less what gradients of a
 /// recovered block compute again, and memory that is written and read once more. A block that is kept is then never slower
 /// than one that is recovered.
@@ -30,27 +28,14 @@ pub(crate) fn measure<const D: usize, N: Network<D>>(
     pass: &Pass,
     budget: u64,
 ) -> Result<Costs> {
-    let sizes = Sizes::of(network, engine::batch_of(network, input.clone(), pass)?, pass)?;
+    let batch = engine::batch_of(network, input.clone(), pass)?;
+    let sizes = Sizes::of(network, batch, pass)?;
     let trials = Trials::that_fit(&sizes, budget)?;
-    let modes = trials.modes();
-    let mut samples: Vec<Vec<Sample>> = modes.iter().map(|_| Vec::new()).collect();
     let sample = |mode| Sample::take(network, input, target, pass, mode);
-    // A first round, which makes threads and memory, is not looked at.
-    for &mode in &modes {
-        sample(mode)?;
-    }
-    let begin = Instant::now();
-    for round in 0..ROUNDS.end {
-        if round >= ROUNDS.start && begin.elapsed().as_secs_f64() > SECONDS {
-            break;
-        }
-        // Each mode comes after each other one in turn.
-        for turn in 0..modes.len() {
-            let index = (round + turn) % modes.len();
-            samples[index].push(sample(modes[index])?);
-        }
-    }
-    Ok(trials.costs(&sizes, &samples))
+    let samples = in_turn(&trials.modes(), sample, |sample| sample.seconds)?;
+    let mut costs = trials.costs(&sizes, &samples);
+    trial::settle(&mut costs, &sizes, batch, budget, |mode| Ok(sample(mode)?.seconds))?;
+    Ok(costs)
 }
 
 /// The modes that are tried.
@@ -116,6 +101,7 @@ impl Trials {
             pieces: pieces.clone(),
             rest: 0.0,
             hidden: None,
+            tried: self.tried(samples),
         };
         let recomputes = sizes.recompute_transitions;
         let totals = |samples: &[Sample]| median(samples.iter().map(|sample| sample.seconds).collect());
@@ -143,6 +129,19 @@ impl Trials {
         costs.hidden =
             beside.filter(|_| recovered > 0.0).map(|beside| (round(beside) / recovered).clamp(-1.0, 1.0));
         costs
+    }
+
+    /// What the modes took, compared with the first round by round.
+    fn tried(&self, samples: &[Vec<Sample>]) -> Vec<Tried> {
+        let seconds = |samples: &[Sample]| samples.iter().map(|sample| sample.seconds).collect::<Vec<_>>();
+        let Some(lean) = samples.first().map(|lean| seconds(lean)) else { return Vec::new() };
+        let modes = self.modes().into_iter().zip(samples);
+        modes
+            .map(|(mode, samples)| Tried {
+                mode,
+                seconds: median(lean.clone()) * ratio(&seconds(samples), &lean),
+            })
+            .collect()
     }
 
     /// The time of all recoveries of the leanest mode.
@@ -184,14 +183,4 @@ fn median_of(samples: &[Sample], activity: Activity, place: usize) -> f64 {
         spans.filter(|span| span.activity == activity && span.place == place).map(|span| span.seconds).sum()
     });
     median(seconds.collect())
-}
-
-/// The middle value, or the one between the two middles; 0 for none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match (values.len() / 2, values.len() % 2) {
-        (0, 0) => 0.0,
-        (middle, 0) => f64::midpoint(values[middle - 1], values[middle]),
-        (middle, _) => values[middle],
-    }
 }
