@@ -86,6 +86,13 @@ fn verify_finds_no_difference_and_dumps_what_it_compared() {
 }
 
 #[test]
+fn finite_differences_agree_where_the_loss_has_kinks() {
+    let small = ["--model", "rev-resnet-18", "--image", "32", "--width", "4", "--batch", "2"];
+    let text = stdout(&[&["verify"][..], &small].concat());
+    assert!(text.ends_with("\nverified\n"), "{text}");
+}
+
+#[test]
 fn strategies_agree_on_a_network_of_text() {
     let small =
         ["--model", "rev-roberta-base", "--depth", "2", "--width", "8", "--batch", "1", "--format", "json"];

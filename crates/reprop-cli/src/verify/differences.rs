@@ -31,7 +31,7 @@ const SHORTER: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 256.0];
 /// No shorter step is tried below this difference.
 const FITS: f64 = 1e-3;
 /// Segments along which slopes are averaged if no step fits: how much shorter, and the points on each side of the middle.
-const SEGMENTS: [(f64, i32); 3] = [(16.0, 4), (64.0, 4), (64.0, 16)];
+const SEGMENTS: [(f64, i32); 4] = [(16.0, 4), (64.0, 4), (16.0, 16), (4.0, 32)];
 /// Below this part of the largest gradient a tensor's change of the loss drowns in its rounding.
 const NEGLIGIBLE: f64 = 1e-4;
 
