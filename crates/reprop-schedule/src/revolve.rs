@@ -70,6 +70,11 @@ impl Revolve {
         Self { slots, pool, snapshots, at: Some(front - 1), front, start: 0 }
     }
 
+    /// The steps left, and the slots that it uses of those given.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.front - self.start, self.slots)
+    }
+
     /// What the schedule will do, by the closed forms: as quick for 10^9 steps as for ten.
     pub fn counts(&self) -> Counts {
         let steps = self.front - self.start;

@@ -28,9 +28,8 @@ impl Way {
             Self::Windows(windows) => return windows.interval(start, end, index, plan),
             Self::Parts { parts, .. } | Self::PartsWithWindows { parts, .. } => *parts,
         };
-        let border = |part: usize| start + (end - start) * part / parts;
         for part in (0..parts).rev() {
-            let (from, to) = (border(part), border(part + 1));
+            let (from, to) = (border(start, end, parts, part), border(start, end, parts, part + 1));
             if from < to {
                 plan.push(Action::Load { step: start, slot: Slot::disk(index), keep: from > start });
                 if from > start {
@@ -50,6 +49,11 @@ impl Way {
             }
         }
     }
+}
+
+/// Where a part of `start .. end` begins.
+pub(super) fn border(start: usize, end: usize, parts: usize, part: usize) -> usize {
+    start + (end - start) * part / parts
 }
 
 /// The plan that writes the first state of every interval but the last to disk on the way forward, reverses
