@@ -59,8 +59,9 @@ pub(super) fn border(start: usize, end: usize, parts: usize, part: usize) -> usi
 /// The plan that writes the first state of every interval but the last to disk on the way forward, reverses
 /// the last where it stands, then loads and reverses the others from last to first. Transfers are waited for;
 /// [`overlap`](super::overlap::overlap) hides them. The last interval has `own[0]` slots of its own, the one
-/// before `own[1]`, and so on; those beyond are reversed as `way` says.
-pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize]) -> Vec<Action> {
+/// before `own[1]`, and so on; those beyond are reversed as `way` says, but for the lowest of all, after which nothing is
+/// fetched: it has a `lowest` way of its own.
+pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize], lowest: &Way) -> Vec<Action> {
     let mut plan = vec![];
     let mut start = 0;
     let (last, earlier) = lengths.split_last().unwrap_or((&0, &[]));
@@ -75,7 +76,9 @@ pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize]) -> Vec<Acti
     for (index, length) in earlier.iter().enumerate().rev() {
         let end = start;
         start -= length;
-        way(earlier.len() - index).reverse(start, end, index, &mut plan);
+        let above = earlier.len() - index;
+        let way = if index == 0 && above >= own.len() { lowest } else { way(above) };
+        way.reverse(start, end, index, &mut plan);
     }
     plan
 }

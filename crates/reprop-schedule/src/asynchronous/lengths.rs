@@ -14,7 +14,7 @@ const LONGEST: f64 = 3.0;
 const SHORTEST: usize = 24;
 
 /// The best lengths of each number of intervals, with windows: `R_k(l) = min_x Q(x) + R_{k-1}(l - x)`, with the `Q` of
-/// [`Windows`].
+/// [`Windows`]; `R_1(l)` is the lowest interval, after which nothing is fetched.
 #[derive(Debug)]
 pub(super) struct Cuts {
     /// `R_k` by length.
@@ -35,7 +35,11 @@ impl Cuts {
         let mut none = vec![f64::INFINITY; steps + 1];
         none[0] = 0.0;
         let (mut rows, mut lasts) = (vec![none], vec![]);
-        for count in 1..most {
+        let lowest = windows.lowest();
+        let alone = |l: usize| lowest.get(l).copied().filter(|_| l > 0).unwrap_or(f64::INFINITY);
+        rows.push((0..=steps).map(alone).collect());
+        lasts.push((0..=steps).map(|l| if l < lowest.len() { l as u16 } else { 0 }).collect());
+        for count in 2..most {
             let behind = Backwards::of(&rows[count - 1]);
             let mut row = vec![f64::INFINITY; steps + 1];
             let mut last = vec![0; steps + 1];
@@ -57,7 +61,7 @@ impl Cuts {
         self.rows.get(count).filter(|row| row[steps].is_finite())?;
         let mut left = steps;
         let lasts = self.lasts[..count].iter().rev();
-        let lengths: Vec<usize> = lasts
+        let mut lengths: Vec<usize> = lasts
             .map(|lasts| {
                 let length = usize::from(lasts[left]);
                 left -= length;
@@ -65,6 +69,7 @@ impl Cuts {
             })
             .collect();
         debug_assert_eq!(left, 0, "{count} intervals of {steps} steps");
+        lengths.reverse();
         Some(lengths)
     }
 
@@ -82,10 +87,11 @@ impl Cuts {
     }
 }
 
-/// The same lengths in another order, each kind spread over the whole way: where short ones take less
+/// The same lengths but the first in another order, each kind spread over the whole way: where short ones take less
 /// than a write and long ones more, the writes then keep pace with the way forward.
 pub(super) fn spread(lengths: &[usize]) -> Vec<usize> {
-    let mut sorted = lengths.to_vec();
+    let Some((&first, others)) = lengths.split_first() else { return vec![] };
+    let mut sorted = others.to_vec();
     sorted.sort_unstable();
     let mut placed: Vec<(f64, usize)> = sorted
         .chunk_by(|x, y| x == y)
@@ -95,7 +101,7 @@ pub(super) fn spread(lengths: &[usize]) -> Vec<usize> {
         })
         .collect();
     placed.sort_by(|x, y| x.0.total_cmp(&y.0).then(y.1.cmp(&x.1)));
-    placed.into_iter().map(|(_, length)| length).collect()
+    [first].into_iter().chain(placed.into_iter().map(|(_, length)| length)).collect()
 }
 
 /// The interval lengths with one border moved by `stride`, removed, or set anew in the middle.

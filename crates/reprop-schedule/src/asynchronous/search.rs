@@ -109,7 +109,8 @@ impl Search<'_> {
         if self.work.least(lengths, way, own) >= limit {
             return f64::INFINITY;
         }
-        self.hide(&intervals(lengths, way, own))
+        let lowest = self.work.lowest(lengths, way);
+        self.hide(&intervals(lengths, way, own, &lowest))
     }
 
     /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan.

@@ -158,6 +158,11 @@ impl Windows {
         &self.intervals
     }
 
+    /// What the lowest interval costs for every length planned for: no read follows, so it has all slots.
+    pub(super) fn lowest(&self) -> Vec<f64> {
+        self.times[0].iter().zip(&self.intervals).map(|(time, parts)| time.min(*parts)).collect()
+    }
+
     /// What the last interval costs after the way forward, for every length planned for.
     pub(super) fn tails(&self) -> &[f64] {
         &self.tails

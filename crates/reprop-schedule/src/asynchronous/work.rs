@@ -65,10 +65,19 @@ impl Work {
         (0..parts).map(part).sum()
     }
 
+    /// How to reverse the lowest interval, if the others are reversed so: nothing is fetched meanwhile, and it may use
+    /// all slots; in parts it may still be quicker.
+    pub(super) fn lowest(&mut self, lengths: &[usize], way: &Way) -> Way {
+        let length = lengths.first().copied().unwrap_or(0);
+        let whole = Way::Parts { slots: self.slots, parts: 1 };
+        if self.revolve(length, self.slots) <= self.interval(length, way) { whole } else { way.clone() }
+    }
+
     /// A time that the plan of [`intervals`](super::intervals::intervals) cannot beat, however its transfers are hidden: at
     /// the start of the last interval all but `slots` of the states saved by then have been written; the
     /// computation follows.
     pub(super) fn least(&mut self, lengths: &[usize], way: &Way, own: &[usize]) -> f64 {
+        let lowest = self.lowest(lengths, way);
         let Some((&last, earlier)) = lengths.split_last() else { return 0.0 };
         let written = earlier.len().saturating_sub(self.slots) as f64 * self.write;
         let start: usize = earlier.iter().sum();
@@ -82,6 +91,10 @@ impl Work {
         for (above, &length) in earlier.iter().rev().enumerate() {
             if let Some(&slots) = own.get(above + 1) {
                 sum += self.revolve(length, slots);
+                continue;
+            }
+            if above + 1 == earlier.len() {
+                sum += self.interval(length, &lowest);
                 continue;
             }
             if known.0 != length {
