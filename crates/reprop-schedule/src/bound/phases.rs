@@ -68,7 +68,9 @@
 //! gaps of `P_0` are longer than that together, each costs `Q(g)` at least, since `Q(g)` is at most a read above
 //! its cut: they cost `u` a step less `max_g u g - Q(g)` for each slot.
 
-use super::largest;
+use std::cell::Cell;
+
+use super::golden_section;
 use super::memory::{Price, increments};
 use crate::disk_revolve::Again;
 use crate::least::{Backwards, least_sum};
@@ -213,16 +215,34 @@ pub(super) fn sums(increments: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// The bound at these weights, with the best `m`.
+/// The best `m` of one pair of weights is looked for so far around that of the one before, which is near.
+const NEAR: f64 = 0.1;
+
+/// The bound at these weights, with the best `m` found; every `m` gives one.
 pub(super) fn two_phases(
     steps: usize,
     slots: usize,
     costs: &Costs,
     channels: Channels,
     weights: Weights,
+    near: &Cell<Option<f64>>,
 ) -> f64 {
     let second = Second::new(steps, slots, costs, channels, weights);
     let sweep = costs.forward * (steps - 1) as f64;
     let write = costs.tier(1).write;
-    largest(0.0, 1.0, |m| (1.0 - m) * sweep + second.least(m * write))
+    let bound = |m: f64| (1.0 - m) * sweep + second.least(m * write);
+    let (low, high, rounds) = match near.get() {
+        Some(m) => ((m - NEAR).max(0.0), (m + NEAR).min(1.0), 8),
+        None => (0.0, 1.0, 14),
+    };
+    let (mut m, mut best) = golden_section(low, high, rounds, bound);
+    // At the edge: the best one is beyond.
+    if near.get().is_some_and(|before| (m - before).abs() > 0.9 * NEAR) {
+        let wider = golden_section(0.0, 1.0, 14, bound);
+        if wider.1 > best {
+            (m, best) = wider;
+        }
+    }
+    near.set(Some(m));
+    best
 }
