@@ -63,8 +63,9 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 12, 2, 8 | 36 | 31.9 | 13 % | 14, 3, 10 | 37 | 35.7 | 3.6 % |
 /// | 14, 2, 10 | 44 | 39.5 | 11 % | 14, 4, 8 | 35 | 34.4 | 1.8 % |
 ///
-/// So with two slots most of it is the bound's; with three and more, and where `s W` is near `n` or above, both
-/// sides may have a share. [`lower_bound`](crate::lower_bound) says what it leaves out.
+/// So with two slots most of it is the bound's; with three and four both sides may have a share. Where `s W` is near `n`
+/// or above, only states that are in memory at the first reverse step and written after it could still gain much:
+/// without them no schedule is 1 % better. [`lower_bound`](crate::lower_bound) says what it leaves out.
 ///
 /// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000: a plan is simulated
 /// only if its computation and its writes alone take less than the best known. Over 3000 steps all intervals are
