@@ -41,14 +41,19 @@ def crevolve(steps, slots):
         pass
 
 
-# (our name, package, plan)
+def multistage(steps, memory, disk):
+    replay(cs.MultistageCheckpointSchedule(steps, memory, disk))
+
+
+# (our name, package, plan, how many times as quick ours has to be, if that is an aim)
 PEERS = [
-    ("revolve 1000 30", "checkpoint_schedules Revolve", lambda: replay(cs.Revolve(1000, 30))),
-    ("revolve 1000 30", "checkpoint_schedules Multistage", lambda: replay(cs.MultistageCheckpointSchedule(1000, 30, 0))),
-    ("revolve 1000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(1000, 30)),
-    ("revolve 10000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(10_000, 30)),
-    ("mixed 100 10", "checkpoint_schedules Mixed", lambda: replay(cs.MixedCheckpointSchedule(100, 10))),
-    ("h-revolve 500 10 30", "checkpoint_schedules HRevolve", lambda: replay(cs.HRevolve(500, 10, 30, wd=10, rd=10))),
+    ("revolve 1000 30", "checkpoint_schedules Revolve", lambda: replay(cs.Revolve(1000, 30)), 1000),
+    ("revolve 1000 30", "checkpoint_schedules Multistage", lambda: multistage(1000, 30, 0), None),
+    ("revolve 1000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(1000, 30), 1),
+    ("revolve 10000 30", "pyrevolve CRevolve (C++)", lambda: crevolve(10_000, 30), 1),
+    ("multistage 1000 10 20", "checkpoint_schedules Multistage", lambda: multistage(1000, 10, 20), None),
+    ("mixed 100 10", "checkpoint_schedules Mixed", lambda: replay(cs.MixedCheckpointSchedule(100, 10)), None),
+    ("h-revolve 500 10 30", "checkpoint_schedules HRevolve", lambda: replay(cs.HRevolve(500, 10, 30, wd=10, rd=10)), 100),
 ]
 
 
@@ -93,19 +98,24 @@ def main():
     for _ in range(options.rounds):
         for name, taken in ours().items():
             own.setdefault(name, []).append(taken)
-        for index, (name, package, _) in enumerate(PEERS):
+        for index, (name, package, _, _) in enumerate(PEERS):
             theirs.setdefault((name, package), []).append(peer(index))
     rows = []
+    aims = {(name, package): aim for name, package, _, aim in PEERS}
+    print(f"{'plan':22} {'ours':>10} | {'peer':32} {'first plan':>10} {'ratio':>9} | {'second':>10} {'ratio':>9} | aim")
     for (name, package), taken in theirs.items():
         mine = statistics.median(own[name])
         first, again = (statistics.median(times) for times in zip(*taken))
         rows.append({"plan": name, "seconds": mine, "peer": package, "first_seconds": first, "again_seconds": again})
         rows[-1] |= {"first_ratio": first / mine, "again_ratio": again / mine}
-        print(f"{name:20} {mine:9.2e} s | {package:32} first {first:9.2e} s {first / mine:9.0f} times", end="")
-        print(f" | again {again:9.2e} s {again / mine:9.0f} times")
+        aim = aims[name, package]
+        held = "" if aim is None else f">= {aim}: {'held' if min(first, again) >= aim * mine else 'MISSED'}"
+        print(f"{name:22} {mine:8.2e} s | {package:32} {first:8.2e} s {first / mine:9.0f}", end="")
+        print(f" | {again:8.2e} s {again / mine:9.0f} | {held}")
     alone = {name: statistics.median(taken) for name, taken in own.items()}
+    print("ours alone")
     for name, taken in alone.items():
-        print(f"{name:20} {taken:9.2e} s")
+        print(f"{name:22} {taken:8.2e} s")
     if options.save:
         machine = {"processor": platform.processor() or platform.machine(), "python": platform.python_version()}
         found = {"machine": machine, "rounds": options.rounds, "comparisons": rows, "own_seconds": alone}

@@ -4,7 +4,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use reprop_schedule::{Action, Async, Channels, Costs, HRevolve, Mixed, Revolve, Tier, advances, snapshots};
+use reprop_schedule::{
+    Action, Async, Channels, Costs, HRevolve, Mixed, Multistage, Revolve, Tier, advances, snapshots,
+};
 
 /// Runs for about a fifth of a second, at least three times.
 fn best_of(mut work: impl FnMut() -> usize) -> (f64, usize) {
@@ -51,6 +53,8 @@ fn main() -> Result<(), reprop_schedule::Error> {
     print("revolve 1000 30", best_of(|| revolve(black_box(1000), 30)));
     print("revolve 10000 30", best_of(|| revolve(black_box(10_000), 30)));
     print("revolve 1000000 30", best_of(|| revolve(black_box(1_000_000), 30)));
+    let multistage = || Multistage::new(black_box(1000), 10, 20, &Costs::unit()).map_or(0, run_through);
+    print("multistage 1000 10 20", best_of(multistage));
     print("mixed 100 10", best_of(|| Mixed::new(black_box(100), 10).map_or(0, run_through)));
     print("mixed 1000 30", best_of(|| Mixed::new(black_box(1000), 30).map_or(0, run_through)));
     let h_revolve = || HRevolve::new(black_box(500), &tiers, &Costs::unit()).map_or(0, run_through);
@@ -58,7 +62,9 @@ fn main() -> Result<(), reprop_schedule::Error> {
     let closed =
         || (advances(black_box(1_000_000_000), 30) + snapshots(black_box(1_000_000_000), 30)) as usize;
     print("counts 1000000000 30", best_of(closed));
-    let background = || Async::new(black_box(1000), 10, &disk, Channels::Shared).map_or(0, run_through);
-    print("async 1000 10", best_of(background));
+    let background =
+        |steps: usize| Async::new(black_box(steps), 10, &disk, Channels::Shared).map_or(0, run_through);
+    print("async 1000 10", best_of(|| background(1000)));
+    print("async 100000 10", best_of(|| background(100_000)));
     Ok(())
 }

@@ -22,6 +22,12 @@ use crate::{Action, Costs, Error, Transfer, advances};
 /// let costs = Costs::unit().disk(5.0, 5.0)?;
 /// let plan = DiskRevolve::new(100, 5, &costs)?;
 /// assert!(plan.makespan() < advances(100, 5) as f64 + 100.0);
+///
+/// // Twelve steps, two slots, w = r = 2: Revolve takes t(12, 2) + 12 = 28 + 12. With x_0 on disk, x_3 and x_8 have the
+/// // slots: the way to x_3 takes 3, the nine steps from there t(9, 2) + 9 = 17 + 9, the three below
+/// // t(3, 2) + 3 = 2 + 3 with both slots free again, and a write and a read 4.
+/// let plan = DiskRevolve::new(12, 2, &Costs::unit().disk(2.0, 2.0)?)?;
+/// assert_eq!((advances(12, 2), advances(9, 2), plan.makespan()), (28, 17, 38.0));
 /// # Ok::<(), reprop_schedule::Error>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -37,18 +37,21 @@ impl Multistage {
         require(steps, slots)?;
         let costs = costs.clone().checked()?;
         let revolve = Revolve::new(steps, slots)?;
-        // (saves, loads) per slot: what the slot would cost on disk.
+        // (saves, loads) per slot: what the slot would cost on disk. With one tier alone there is nothing to choose.
         let mut uses = vec![(0_u64, 0_u64); slots];
-        for action in revolve.clone() {
-            match action {
-                Action::Save { slot, .. } => uses[slot.index].0 += 1,
-                Action::Load { slot, .. } => uses[slot.index].1 += 1,
-                _ => {}
+        if memory > 0 && memory < slots {
+            for action in revolve.clone() {
+                match action {
+                    Action::Save { slot, .. } => uses[slot.index].0 += 1,
+                    Action::Load { slot, .. } => uses[slot.index].1 += 1,
+                    _ => {}
+                }
             }
         }
+        let disk = costs.tier(1);
         let price = |slot: &usize| {
             let (saves, loads) = uses[*slot];
-            saves as f64 * costs.tier(1).write + loads as f64 * costs.tier(1).read
+            saves as f64 * disk.write + loads as f64 * disk.read
         };
         let mut order: Vec<usize> = (0..slots).collect();
         // With free transfers the counts themselves decide, so that the plan is the same for all zero costs.
@@ -64,6 +67,7 @@ impl Multistage {
 impl Iterator for Multistage {
     type Item = Action;
 
+    #[inline]
     fn next(&mut self) -> Option<Action> {
         Some(match self.revolve.next()? {
             Action::Save { step, slot } => Action::Save { step, slot: self.places[slot.index] },

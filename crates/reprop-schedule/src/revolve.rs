@@ -26,6 +26,33 @@ use crate::{Action, Counts, Error, Slot, advances, snapshots};
 /// assert_eq!(Revolve::new(1_000_000_000, 30)?.counts().advances, 9_878_900_592);
 /// # Ok::<(), reprop_schedule::Error>(())
 /// ```
+///
+/// *A worked example.* Ten steps, three slots: `beta(3, 2) = 10`, so no step is run forward more than twice besides its
+/// recording, and there are `t = 2 * 10 - C(5, 4) = 15` advances. Time goes to the right. The way up saves `x_0`, `x_4` and
+/// `x_7`: above each of them lies what the slots left can do with one repetition less, `beta(3, 1) = 4`,
+/// `beta(2, 1) = 3` and `beta(1, 1) = 2` steps and the last one. On the way back a slot whose steps are done is used again, for `x_5`, then `x_1` and `x_2`.
+///
+/// ```
+/// # use reprop_schedule::{Method, Request, draw};
+/// let request = Request { slots: Some(3), ..Request::new(Method::Revolve, 10) };
+/// assert_eq!(draw::text(&request.picture()?, 80), r"revolve on 10 steps, 3 memory slots, makespan 25
+///     step 9 |         \
+///     step 8 |        /  \
+///     step 7 |       o  ^ \
+///     step 6 |      /        \
+///     step 5 |     /        o \
+///     step 4 |    o        ^   \
+///     step 3 |   /                 \
+///     step 2 |  /                 o \
+///     step 1 | /                 o   \
+///     step 0 |o                 ^     \
+///   memory 0 |0=======================
+///   memory 1 |    4============  1===
+///   memory 2 |       7====  5=    2=
+/// / forward   \ reverse   o snapshot taken   ^ state comes back
+/// ");
+/// # Ok::<(), reprop_schedule::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Revolve {
     slots: usize,
@@ -68,6 +95,11 @@ impl Revolve {
         let pool = Pool::without(taken.iter().map(|&(_, slot)| slot));
         let snapshots = taken.iter().map(|&(step, slot)| Snapshot { step, slot, level: None }).collect();
         Self { slots, pool, snapshots, at: Some(front - 1), front, start: 0 }
+    }
+
+    /// The steps left, and the slots that it uses of those given.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.front - self.start, self.slots)
     }
 
     /// What the schedule will do, by the closed forms: as quick for 10^9 steps as for ten.

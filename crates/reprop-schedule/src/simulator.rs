@@ -120,6 +120,7 @@ impl<'a, P: Prices> Simulator<'a, P> {
     }
 
     /// Runs one action and says when it ran.
+    #[inline]
     pub fn apply(&mut self, action: &Action) -> Event {
         let (lane, start, end) = match *action {
             Action::Forward { from, to } => self.compute(self.prices.forward(from, to)),
@@ -223,6 +224,7 @@ impl<'a, P: Prices> Simulator<'a, P> {
         self.tiers.get(slot.tier).and_then(|tier| tier.get(slot.index)).copied().unwrap_or_default()
     }
 
+    #[inline]
     fn times_mut(&mut self, slot: Slot) -> &mut SlotTimes {
         if self.tiers.len() <= slot.tier {
             self.tiers.resize(slot.tier + 1, vec![]);

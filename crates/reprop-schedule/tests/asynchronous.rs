@@ -130,12 +130,13 @@ fn long_plans_are_near_the_lower_bound() {
         (1000, 10, 50.0, 0.019),
         (2000, 10, 50.0, 0.015),
         (1000, 10, 10.0, 0.01),
-        (1000, 10, 20.0, 0.03),
-        (500, 10, 50.0, 0.03),
+        (1000, 10, 20.0, 0.029),
+        (500, 10, 50.0, 0.028),
+        (250, 8, 100.0, 0.026),
         (1000, 30, 10.0, 0.01),
         (500, 10, 10.0, 0.01),
         (100, 5, 5.0, 0.01),
-        (1000, 5, 20.0, 0.029),
+        (1000, 5, 20.0, 0.027),
         (1000, 1, 20.0, 0.01),
         (1000, 1, 50.0, 0.023),
         (4000, 10, 50.0, 0.013),
@@ -152,24 +153,28 @@ fn long_plans_are_near_the_lower_bound() {
 fn other_long_plans_keep_to_the_excess_they_reach() {
     for (n, s, w, excess) in [
         (1000, 20, 100.0, 0.037),
-        (909, 20, 40.0, 0.065),
-        (1000, 4, 20.0, 0.078),
-        (1000, 3, 20.0, 0.09),
-        (1000, 2, 20.0, 0.184),
+        (909, 20, 40.0, 0.0605),
+        (1000, 4, 20.0, 0.073),
+        (1000, 3, 20.0, 0.089),
+        (1000, 2, 20.0, 0.182),
         (5000, 3, 20.0, 0.088),
     ] {
         within(n, s, w, excess);
     }
 }
 
+/// How much of what is between plan and bound is the bound's: the exact optima of the longest chains that the search over
+/// all orders can do.
 #[test]
 fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
     // (steps, slots, W), the exact optimum, and by how much at least it exceeds the bound.
     for (steps, slots, w, best, gap) in [
         (12, 2, 6, 35, 0.14),
         (12, 2, 8, 36, 0.12),
-        (14, 2, 8, 44, 0.14),
+        (14, 2, 10, 44, 0.11),
         (14, 3, 8, 37, 0.04),
+        (14, 3, 10, 37, 0.03),
+        (14, 4, 8, 35, 0.015),
         (12, 1, 8, 56, 0.0),
         (12, 1, 12, 64, 0.0),
     ] {
@@ -180,8 +185,7 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
         let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
         println!("({n}, {s}, {w}): {best} {bound} {makespan}");
         assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
-        let near = if slots == 3 { 1.03 } else { 1.0 };
-        assert!(makespan <= near * best as f64, "({n}, {s}, {w}): {makespan} {best}");
+        assert!(makespan <= best as f64, "({n}, {s}, {w}): {makespan} {best}");
     }
 }
 

@@ -28,9 +28,8 @@ impl Way {
             Self::Windows(windows) => return windows.interval(start, end, index, plan),
             Self::Parts { parts, .. } | Self::PartsWithWindows { parts, .. } => *parts,
         };
-        let border = |part: usize| start + (end - start) * part / parts;
         for part in (0..parts).rev() {
-            let (from, to) = (border(part), border(part + 1));
+            let (from, to) = (border(start, end, parts, part), border(start, end, parts, part + 1));
             if from < to {
                 plan.push(Action::Load { step: start, slot: Slot::disk(index), keep: from > start });
                 if from > start {
@@ -52,11 +51,17 @@ impl Way {
     }
 }
 
+/// Where a part of `start .. end` begins.
+pub(super) fn border(start: usize, end: usize, parts: usize, part: usize) -> usize {
+    start + (end - start) * part / parts
+}
+
 /// The plan that writes the first state of every interval but the last to disk on the way forward, reverses
 /// the last where it stands, then loads and reverses the others from last to first. Transfers are waited for;
 /// [`overlap`](super::overlap::overlap) hides them. The last interval has `own[0]` slots of its own, the one
-/// before `own[1]`, and so on; those beyond are reversed as `way` says.
-pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize]) -> Vec<Action> {
+/// before `own[1]`, and so on; those beyond are reversed as `way` says, but for the lowest of all, after which nothing is
+/// fetched: it has a `lowest` way of its own.
+pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize], lowest: &Way) -> Vec<Action> {
     let mut plan = vec![];
     let mut start = 0;
     let (last, earlier) = lengths.split_last().unwrap_or((&0, &[]));
@@ -71,7 +76,9 @@ pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize]) -> Vec<Acti
     for (index, length) in earlier.iter().enumerate().rev() {
         let end = start;
         start -= length;
-        way(earlier.len() - index).reverse(start, end, index, &mut plan);
+        let above = earlier.len() - index;
+        let way = if index == 0 && above >= own.len() { lowest } else { way(above) };
+        way.reverse(start, end, index, &mut plan);
     }
     plan
 }

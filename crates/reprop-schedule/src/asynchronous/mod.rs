@@ -1,5 +1,6 @@
 //! Asynchronous multistage: transfers in the background.
 
+mod improve;
 mod intervals;
 mod lengths;
 mod overlap;
@@ -7,6 +8,7 @@ mod search;
 mod stairs;
 mod stream;
 mod windows;
+mod work;
 
 use crate::error::require;
 use crate::{Action, Channels, Costs, Error, Revolve, Run, simulate};
@@ -29,7 +31,8 @@ const LONGEST_SEARCHED: usize = 3000;
 ///   for a fractional mean;
 /// - intervals in parts, each from the interval's first state read anew, where writes hold up the way forward;
 /// - intervals that use all slots until the next fetch needs one, in parts of any length, and as many and as long as a
-///   dynamic programme finds best (`asynchronous/windows.rs`);
+///   dynamic programme finds best (`asynchronous/windows.rs`), long and short ones in turn, so that the writes keep
+///   pace with the way forward;
 /// - a last interval of any length, and uneven ones, found by moving borders;
 /// - intervals shorter than a write, whose last writes end after the way forward, with fewer slots for what is
 ///   reversed meanwhile (`asynchronous/stairs.rs`);
@@ -44,20 +47,30 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | steps, slots, W | above | steps, slots, W | above |
 /// |---|---|---|---|
 /// | 1000, 10, 10 | 0.1 % | 1000, 10, 20 | 2.9 % |
-/// | 1000, 30, 10 | 0.1 % | 500, 10, 50 | 3.0 % |
+/// | 1000, 30, 10 | 0.1 % | 500, 10, 50 | 2.8 % |
 /// | 1000, 1, 20 | 1.0 % | 1000, 20, 100 | 3.6 % |
-/// | 2000, 10, 50 | 1.4 % | 909, 20, 40 | 6.4 % |
-/// | 1000, 10, 50 | 1.9 % | 1000, 4, 20 | 7.8 % |
-/// | 1000, 1, 50 | 2.3 % | 1000, 3, 20 | 9.0 % |
-/// | 1000, 5, 20 | 2.8 % | 1000, 2, 20 | 18 % |
+/// | 2000, 10, 50 | 1.4 % | 909, 20, 40 | 6.0 % |
+/// | 1000, 10, 50 | 1.8 % | 1000, 4, 20 | 7.3 % |
+/// | 1000, 1, 50 | 2.2 % | 1000, 3, 20 | 8.8 % |
+/// | 1000, 5, 20 | 2.7 % | 1000, 2, 20 | 18 % |
 ///
-/// With two slots that is the bound's: the exact optima of (12, 2, 6), (12, 2, 8) and (14, 2, 8) are 35, 36 and 44, which the
-/// planner reaches, and the bounds 30.4, 31.9 and 38.2. With three, the exact optimum of (14, 3, 8) is 37, the plan 38 and
-/// the bound 35.4. Where `s W` is near `n` or above, as for (909, 20, 40), it is not known on which side the rest is.
+/// Over 3 % it is not known how much could still be gained. The exact optima of short chains, which these plans reach, say how
+/// far the bound is from the best that is possible there:
 ///
-/// *Time* some thousand simulations of the plan up to 2000 steps, fewer beyond; over 3000 steps all intervals
-/// are equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there
-/// is a disk or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
+/// | steps, slots, W | optimum | bound | apart | steps, slots, W | optimum | bound | apart |
+/// |---|---|---|---|---|---|---|---|
+/// | 12, 2, 6 | 35 | 30.4 | 15 % | 14, 3, 8 | 37 | 35.4 | 4.5 % |
+/// | 12, 2, 8 | 36 | 31.9 | 13 % | 14, 3, 10 | 37 | 35.7 | 3.6 % |
+/// | 14, 2, 10 | 44 | 39.5 | 11 % | 14, 4, 8 | 35 | 34.4 | 1.8 % |
+///
+/// So with two slots most of it is the bound's; with three and four both sides may have a share. Where `s W` is near `n`
+/// or above, only states that are in memory at the first reverse step and written after it could still gain much:
+/// without them no schedule is 1 % better. [`lower_bound`](crate::lower_bound) says what it leaves out.
+///
+/// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000: a plan is simulated
+/// only if its computation and its writes alone take less than the best known. Over 3000 steps all intervals are
+/// equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there is a disk
+/// or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
 /// [`HRevolve`](crate::HRevolve).
 ///
 /// ```
@@ -68,6 +81,40 @@ const LONGEST_SEARCHED: usize = 3000;
 /// let run = simulate(plan, &costs, Channels::Shared);
 /// // The best schedule that waits takes 380 with ten disk slots; nothing takes less than 2n - 1 = 199.
 /// assert!(run.makespan < 280.0);
+/// # Ok::<(), reprop_schedule::Error>(())
+/// ```
+///
+/// *A worked example.* Twelve steps, three slots, `W = R = 3`: `x_0`, `x_4` and `x_6` leave for the disk on the way up, and
+/// each frees its slot when it is written. At the top `x_8`, `x_9` and `x_10` have the slots. The channel brings `x_6`,
+/// `x_4` and `x_0` back one after the other, each as soon as a slot is free, and the computation never waits: 28 is
+/// 16 advances and 12 reverse steps, where Revolve takes 21 and 12.
+///
+/// ```
+/// # use reprop_schedule::{Method, Request, advances, draw};
+/// let request = Request { slots: Some(3), write: Some(3.0), ..Request::new(Method::Async, 12) };
+/// assert_eq!(draw::text(&request.picture()?, 80), r"async on 12 steps, 3 memory slots, makespan 28
+///    step 11 |           \
+///    step 10 |          o \
+///     step 9 |         o   \
+///     step 8 |        o     \
+///     step 7 |       /        \
+///     step 6 |      o        ^ \
+///     step 5 |     /             \
+///     step 4 |    o             ^ \
+///     step 3 |   /                    \
+///     step 2 |  /                    o \
+///     step 1 | /                    o   \
+///     step 0 |o                    ^     \
+///   memory 0 |0=======8===== 4====  1===
+///   memory 1 |    4====9===     0========
+///   memory 2 |      6===106====      2=
+///     disk 0 |0====================
+///     disk 1 |    4=============
+///     disk 2 |       6=======
+///  transfers |W0> W4>W6>  R6<R4<R0<
+/// / forward   \ reverse   o snapshot taken   ^ state comes back   W write   R read
+/// ");
+/// assert_eq!(advances(12, 3), 21);
 /// # Ok::<(), reprop_schedule::Error>(())
 /// ```
 #[derive(Debug, Clone)]

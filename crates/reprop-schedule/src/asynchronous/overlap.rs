@@ -1,6 +1,6 @@
 //! Turns a plan that waits for its transfers into one that does not.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::{Action, Channels, Prices, Run, Simulator, Slot, simulate};
 
@@ -35,6 +35,7 @@ pub(crate) fn overlap<P: Prices>(
         next_load: 0,
         fetched: VecDeque::new(),
         memory: vec![Use::Nothing; slots],
+        spares: 0,
         written: vec![],
         simulator: Simulator::new(prices, channels),
         prices,
@@ -57,28 +58,31 @@ pub(crate) fn overlap<P: Prices>(
 /// The actions without the disk copies that nobody reads, because their states stayed in memory; `None` if
 /// there are no such copies.
 fn without_idle_writes(actions: &[Action]) -> Option<Vec<Action>> {
-    let mut written: HashMap<Slot, usize> = HashMap::new();
-    let mut idle = HashSet::new();
+    // Where each disk slot was filled and not read since.
+    let mut written: Vec<Option<usize>> = vec![];
+    let mut idle = vec![];
     for (position, action) in actions.iter().enumerate() {
         match *action {
             Action::Copy { to, .. } if to.tier > 0 => {
-                written.insert(to, position);
+                written.resize(written.len().max(to.index + 1), None);
+                written[to.index] = Some(position);
             }
-            Action::Copy { from, .. } if from.tier > 0 => {
-                written.remove(&from);
-            }
+            Action::Copy { from, .. } if from.tier > 0 => written[from.index] = None,
             Action::Free { slot, .. } if slot.tier > 0 => {
-                idle.extend(written.remove(&slot).into_iter().flat_map(|copy| [copy, position]));
+                idle.extend(written[slot.index].take().into_iter().flat_map(|copy| [copy, position]));
             }
             _ => {}
         }
     }
-    let kept = || actions.iter().enumerate().filter(|(position, _)| !idle.contains(position));
-    (!idle.is_empty()).then(|| kept().map(|(_, action)| *action).collect())
+    idle.sort_unstable();
+    let mut idle = idle.into_iter().peekable();
+    idle.peek()?;
+    let kept = actions.iter().enumerate().filter(|&(position, _)| idle.next_if_eq(&position).is_none());
+    Some(kept.map(|(_, action)| *action).collect())
 }
 
 /// A disk load of the plan, and from where on `k + 1` fetches at once leave the plan enough memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct DiskLoad {
     position: usize,
     step: usize,
@@ -91,29 +95,21 @@ const DEEPEST: usize = 2;
 
 fn earliest_fetches(plan: &[Action], slots: usize) -> Vec<DiskLoad> {
     let mut in_use = 0_usize;
-    let occupied: Vec<usize> = plan
-        .iter()
-        .map(|action| {
-            match action {
-                Action::Save { slot, .. } if slot.tier == 0 => in_use += 1,
-                Action::Load { slot, keep: false, .. } if slot.tier == 0 => in_use -= 1,
-                _ => {}
-            }
-            in_use
-        })
-        .collect();
     // For each number of fetches, the first position before whose action the plan leaves room for them, and
     // goes on doing so.
     let mut blocked = [0; DEEPEST];
     let mut loads = vec![];
     for (position, action) in plan.iter().enumerate() {
-        if let Action::Load { step, slot, .. } = *action
-            && slot.tier > 0
-        {
-            loads.push(DiskLoad { position, step, slot, earliest: blocked });
+        match *action {
+            Action::Save { slot, .. } if slot.tier == 0 => in_use += 1,
+            Action::Load { slot, keep: false, .. } if slot.tier == 0 => in_use -= 1,
+            Action::Load { step, slot, .. } if slot.tier > 0 => {
+                loads.push(DiskLoad { position, step, slot, earliest: blocked });
+            }
+            _ => {}
         }
         for (fetches, last) in blocked.iter_mut().enumerate() {
-            if occupied[position] + fetches + 1 > slots {
+            if in_use + fetches + 1 > slots {
                 *last = position + 2;
             }
         }
@@ -128,8 +124,10 @@ struct Overlap<'a, P> {
     /// `(position of the load, memory slot)` of the fetches under way, in the order of their loads.
     fetched: VecDeque<(usize, usize)>,
     memory: Vec<Use>,
-    /// Steps written to disk so far.
-    written: Vec<usize>,
+    /// How many spares there are.
+    spares: usize,
+    /// Whether each step's state was written to disk and is still needed.
+    written: Vec<bool>,
     simulator: Simulator<'a, P>,
     prices: &'a P,
     out: Vec<Action>,
@@ -141,16 +139,31 @@ impl<P: Prices> Overlap<'_, P> {
         self.out.push(action);
     }
 
+    /// Lets a slot be used so.
+    fn put(&mut self, index: usize, to: Use) {
+        let from = std::mem::replace(&mut self.memory[index], to);
+        self.spares += usize::from(matches!(to, Use::Spare(_)));
+        self.spares -= usize::from(matches!(from, Use::Spare(_)));
+    }
+
+    /// The slot with the spare state of this step.
+    fn spare(&self, step: usize) -> Option<usize> {
+        if self.spares == 0 {
+            return None;
+        }
+        self.memory.iter().position(|&held| held == Use::Spare(step))
+    }
+
     /// Starts the fetches that memory and the channel have room for before the action at `position`.
     fn fetch_ahead(&mut self, position: usize) {
         while self.fetched.len() < DEEPEST
-            && let Some(load) = self.loads.get(self.next_load).cloned()
+            && let Some(&load) = self.loads.get(self.next_load)
         {
             let early = load.position > position && load.earliest[self.fetched.len()] > position;
-            if early || !self.written.contains(&load.step) {
+            if early || !self.written.get(load.step).is_some_and(|&written| written) {
                 return;
             }
-            let kept = self.memory.iter().position(|&held| held == Use::Spare(load.step));
+            let kept = self.spare(load.step);
             if kept.is_none() && load.position > position && !self.channel_is_due(position) {
                 return;
             }
@@ -163,7 +176,7 @@ impl<P: Prices> Overlap<'_, P> {
                     keep: true,
                 });
             }
-            self.memory[index] = Use::Fetched(load.step, load.position);
+            self.put(index, Use::Fetched(load.step, load.position));
             self.fetched.push_back((load.position, index));
             self.next_load += 1;
         }
@@ -184,6 +197,11 @@ impl<P: Prices> Overlap<'_, P> {
     fn make_room(&mut self) -> usize {
         let clock = self.simulator.clock();
         let busy = |index: usize| (self.simulator.busy_until(Slot::memory(index)) - clock).max(0.0);
+        let idle =
+            |(index, held): (usize, &Use)| (*held == Use::Nothing && busy(index) <= 0.0).then_some(index);
+        if let Some(index) = self.memory.iter().enumerate().find_map(idle) {
+            return index;
+        }
         let candidates = self.memory.iter().enumerate().filter_map(|(index, held)| match held {
             // A spare lower in the chain is needed later.
             Use::Nothing => Some((busy(index), 0, index)),
@@ -195,39 +213,40 @@ impl<P: Prices> Overlap<'_, P> {
         if let Use::Spare(step) = self.memory[index] {
             self.emit(Action::Free { step, slot: Slot::memory(index) });
         }
-        self.memory[index] = Use::Nothing;
+        self.put(index, Use::Nothing);
         index
     }
 
     fn rewrite(&mut self, position: usize) {
         match self.plan[position] {
             Action::Save { step, slot } if slot.tier == 0 => {
-                let spare = self.memory.iter().position(|&held| held == Use::Spare(step));
+                let spare = self.spare(step);
                 let index = spare.unwrap_or_else(|| self.save(step));
-                self.memory[index] = Use::Plan(slot.index, step);
+                self.put(index, Use::Plan(slot.index, step));
             }
             Action::Save { step, slot } => {
-                let spare = self.memory.iter().position(|&held| held == Use::Spare(step));
+                let spare = self.spare(step);
                 let index = spare.unwrap_or_else(|| self.save(step));
                 self.emit(Action::Copy { step, from: Slot::memory(index), to: slot, keep: true });
-                self.memory[index] = Use::Spare(step);
-                self.written.push(step);
+                self.put(index, Use::Spare(step));
+                self.written.resize(self.written.len().max(step + 1), false);
+                self.written[step] = true;
             }
             Action::Load { step, slot, keep } if slot.tier == 0 => {
                 let held = |held: &Use| *held == Use::Plan(slot.index, step);
                 if let Some(index) = self.memory.iter().position(held) {
                     self.emit(Action::Load { step, slot: Slot::memory(index), keep });
-                    self.memory[index] = if keep { self.memory[index] } else { Use::Nothing };
+                    if !keep {
+                        self.put(index, Use::Nothing);
+                    }
                 }
             }
             Action::Load { step, slot, keep } => self.load(position, step, slot, keep),
             Action::Reverse { step } => {
                 self.emit(Action::Reverse { step });
-                for index in 0..self.memory.len() {
-                    if self.memory[index] == Use::Spare(step) {
-                        self.emit(Action::Free { step, slot: Slot::memory(index) });
-                        self.memory[index] = Use::Nothing;
-                    }
+                while let Some(index) = self.spare(step) {
+                    self.emit(Action::Free { step, slot: Slot::memory(index) });
+                    self.put(index, Use::Nothing);
                 }
             }
             other => self.emit(other),
@@ -249,13 +268,13 @@ impl<P: Prices> Overlap<'_, P> {
             matches!(self.plan.get(position + 1), Some(Action::Save { slot, .. }) if slot.tier == 0);
         if keep || saved_next {
             self.emit(Action::Load { step, slot: Slot::memory(index), keep: true });
-            self.memory[index] = Use::Spare(step);
+            self.put(index, Use::Spare(step));
         } else {
             self.emit(Action::Load { step, slot: Slot::memory(index), keep: false });
-            self.memory[index] = Use::Nothing;
+            self.put(index, Use::Nothing);
         }
         if !keep {
-            self.written.retain(|&written| written != step);
+            self.written[step] = false;
             self.emit(Action::Free { step, slot: disk });
         }
     }

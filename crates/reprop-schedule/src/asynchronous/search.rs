@@ -4,41 +4,36 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::intervals::{Way, even, intervals};
-use super::lengths::{lengths, moves};
+use super::lengths::{Cuts, spread};
 use super::overlap;
-use super::stairs::Stairs;
 use super::windows::Windows;
+use super::work::Work;
 use crate::bound::weigh;
-use crate::{Action, Channels, Costs, DiskRevolve, Prices, Revolve, Run, simulate};
+use crate::{Action, Channels, Costs, DiskRevolve, Revolve, Run, simulate};
 
 /// The longest chain for which the weighed dynamic programmes are tried.
-const LONGEST_WEIGHED: usize = 2000;
+pub(super) const LONGEST_WEIGHED: usize = 2000;
 
 /// Weights of a transfer beside the computation: 0 hides it wholly, 1 waits for all of it.
 const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
+/// The same for longer chains, where intervals are better.
+const FEW_WEIGHTS: [f64; 2] = [0.2, 1.0];
+
 /// The longest interval with windows.
 const LONGEST_WINDOWS: usize = 300;
-
-/// Plans that the climb may look at.
-const CLIMB: usize = 1000;
 
 /// The most parts of an interval that are tried.
 const PARTS: usize = 6;
 
-/// Even intervals whose last one is then varied.
-const BEST: usize = 8;
+/// Even intervals that are made, and those of them whose last one is then varied.
+const EVEN: usize = 24;
+const BEST: usize = 2;
 
 /// The longest chain for which more is tried: this many even intervals, and borders moved from this many starts.
-const FEW: usize = 100;
+pub(super) const FEW: usize = 100;
 const MANY: usize = 80;
 const CLIMBS: usize = 6;
-
-/// Borders of stairs are moved if these take no more than so many times the best.
-const NEAR: f64 = 1.005;
-
-/// Stairs start from intervals of so many times a write.
-const STAIRS: [f64; 2] = [0.5, 0.8];
 
 /// Factors of the time of a read that windows are planned for.
 const READS: [f64; 5] = [1.0, 0.25, 0.5, 1.5, 2.0];
@@ -53,15 +48,16 @@ struct Found {
     way: Way,
 }
 
-struct Search<'a> {
-    steps: usize,
-    slots: usize,
+pub(super) struct Search<'a> {
+    pub(super) steps: usize,
+    pub(super) slots: usize,
     costs: &'a Costs,
     channels: Channels,
     /// For reads as long as they are, and for short chains also for others: a read may have to wait for a write.
-    windows: Vec<Arc<Windows>>,
+    pub(super) windows: Vec<Arc<Windows>>,
+    work: Work,
     best: Vec<Action>,
-    run: Run,
+    pub(super) run: Run,
 }
 
 /// The best plan found, and what it takes.
@@ -73,23 +69,32 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
         return (revolve, run);
     }
     let factors = if steps <= FEW { &READS[..] } else { &[1.0] };
-    let windows = |&factor: &f64| {
-        Arc::new(Windows::new(steps.min(LONGEST_WINDOWS), slots, &weigh(costs, 1.0, 1.0, factor)))
-    };
+    let longest = steps.min(longest_windows(slots, costs));
+    let windows = |&factor: &f64| Arc::new(Windows::new(longest, slots, &weigh(costs, 1.0, 1.0, factor)));
     let windows = factors.iter().map(windows).collect();
-    let mut search = Search { steps, slots, costs, channels, windows, best: revolve, run };
+    let work = Work::new(steps, slots, costs);
+    let mut search = Search { steps, slots, costs, channels, windows, work, best: revolve, run };
+    let cuts = Cuts::new(steps, search.hidden(), &search.windows[0]);
+    let cut = search.windows(&cuts);
     let even = search.intervals();
     let tailed = search.tails(&even);
     let starts = if steps <= FEW { CLIMBS } else { 1 };
     for Found { makespan, lengths, way, .. } in
-        even.into_iter().take(1).chain(tailed.into_iter().take(starts))
+        even.into_iter().take(1).chain(tailed.into_iter().take(starts)).chain(cut)
     {
         search.climb(makespan, lengths, &way, &[]);
     }
-    search.windows();
-    search.stairs();
+    search.stairs(&cuts);
     search.weighed();
     (search.best, search.run)
+}
+
+/// Intervals with windows need not be longer than some transfers take, nor the last one than what memory holds with few
+/// repetitions.
+fn longest_windows(slots: usize, costs: &Costs) -> usize {
+    let disk = costs.tier(1);
+    let hidden = disk.write.max(disk.read) / costs.forward.max(f64::MIN_POSITIVE);
+    ((6.0 * hidden) as usize).saturating_add(6 * slots).clamp(LONGEST_WINDOWS / 4, LONGEST_WINDOWS)
 }
 
 /// Memory slots for the plan itself: all of them, or all but those that one or two fetches hold.
@@ -98,21 +103,14 @@ fn own_slots(slots: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Search<'_> {
-    /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan, or infinity if
-    /// its computation alone takes as long as the best, which most plans show without being simulated.
-    fn offer(&mut self, plan: &[Action]) -> f64 {
-        let computation: f64 = plan
-            .iter()
-            .map(|action| match *action {
-                Action::Forward { from, to } => self.costs.forward(from, to),
-                Action::Reverse { step } => self.costs.reverse(step),
-                _ => 0.0,
-            })
-            .sum();
-        if computation >= self.run.makespan {
+    /// Hides the transfers of the intervals unless they take at least `limit` anyway; gives their makespan, or
+    /// infinity. Takes the plan if it is the best so far.
+    pub(super) fn offer(&mut self, lengths: &[usize], way: &Way, own: &[usize], limit: f64) -> f64 {
+        if self.work.least(lengths, way, own) >= limit {
             return f64::INFINITY;
         }
-        self.hide(plan)
+        let lowest = self.work.lowest(lengths, way);
+        self.hide(&intervals(lengths, way, own, &lowest))
     }
 
     /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan.
@@ -123,6 +121,11 @@ impl Search<'_> {
             (self.best, self.run) = (actions, run);
         }
         makespan
+    }
+
+    /// The time of a write in forward steps.
+    pub(super) fn hidden(&self) -> f64 {
+        self.costs.tier(1).write / self.costs.forward.max(f64::MIN_POSITIVE)
     }
 
     /// Even intervals of every length worth trying, floor and ceiling mixed. The published interval, the time
@@ -137,7 +140,7 @@ impl Search<'_> {
             tried.push(length);
             length = (length * 1.05).max(length + 1.0).floor();
         }
-        let mut found = vec![];
+        let mut candidates = vec![];
         for interval in tried {
             let lengths = even(self.steps, interval);
             // Parts save writes: where the way forward hides them, there is nothing to save.
@@ -145,9 +148,20 @@ impl Search<'_> {
                 (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
             let parts = 1..=(parts as usize).clamp(1, PARTS);
             for way in self.ways(parts) {
-                let makespan = self.offer(&intervals(&lengths, &way, &[]));
-                found.push(Found { makespan, interval, lengths: lengths.clone(), way });
+                let least = self.work.least(&lengths, &way, &[]);
+                candidates.push(Found { makespan: least, interval, lengths: lengths.clone(), way });
             }
+        }
+        // The most promising first: the sooner a good plan is known, the fewer need to be made.
+        candidates.sort_by(|a, b| a.makespan.total_cmp(&b.makespan));
+        let mut found = vec![];
+        for mut candidate in candidates {
+            let limit = self.run.makespan;
+            candidate.makespan = self.offer(&candidate.lengths, &candidate.way, &[], limit);
+            if self.steps > FEW && (found.len() == EVEN || candidate.makespan == f64::INFINITY) {
+                break; // the others take no less
+            }
+            found.push(candidate);
         }
         found.sort_by(|a, b| a.makespan.total_cmp(&b.makespan));
         found.truncate(if self.steps <= FEW { MANY } else { BEST });
@@ -174,7 +188,7 @@ impl Search<'_> {
             while tail < self.steps {
                 let mut lengths = even(self.steps - tail, interval);
                 lengths.push(tail);
-                let makespan = self.offer(&intervals(&lengths, &way, &[]));
+                let makespan = self.offer(&lengths, &way, &[], self.run.makespan);
                 found.push(Found { makespan, interval, lengths, way: way.clone() });
                 tail += (tail / 5).max(1);
             }
@@ -183,92 +197,47 @@ impl Search<'_> {
         found
     }
 
-    /// Moves the borders of the best even intervals one by one while that helps.
-    fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way, own: &[usize]) {
-        let mut budget = CLIMB.min(4_000_000 / self.steps);
-        let mut stride = (self.steps / 16).max(1);
-        loop {
-            let before = makespan;
-            for border in (0..lengths.len()).rev() {
-                for change in moves(&lengths, border, stride) {
-                    let Some(left) = budget.checked_sub(1) else { return };
-                    budget = left;
-                    let found = self.offer(&intervals(&change, way, own));
-                    if found < makespan {
-                        (makespan, lengths) = (found, change);
-                        break;
-                    }
-                }
-                if border >= lengths.len() {
-                    break;
-                }
-            }
-            if makespan >= before {
-                if stride == 1 {
-                    return;
-                }
-                stride = (stride / 4).max(1);
-            }
-        }
-    }
-
     /// Intervals with windows, of the lengths that the dynamic programme finds for each number of them.
-    fn windows(&mut self) {
+    fn windows(&mut self, cuts: &Cuts) -> Option<Found> {
         let way = Way::Windows(self.windows[0].clone());
-        let found = lengths(self.steps, &self.windows[0]).into_iter().map(|lengths| {
-            let makespan = self.offer(&intervals(&lengths, &way, &[]));
-            (makespan, lengths)
-        });
-        if let Some((makespan, lengths)) = found.min_by(|x, y| x.0.total_cmp(&y.0)) {
-            self.climb(makespan, lengths, &way, &[]);
+        let in_both_orders = |lengths: Vec<usize>| {
+            let (last, earlier) = lengths.split_last().unwrap_or((&0, &[]));
+            let mut spread = spread(earlier);
+            spread.push(*last);
+            [spread, lengths]
+        };
+        let mut found: Vec<Found> = cuts
+            .whole()
+            .into_iter()
+            .flat_map(in_both_orders)
+            .map(|lengths| {
+                let least = self.work.least(&lengths, &way, &[]);
+                let interval = self.steps as f64 / lengths.len() as f64;
+                Found { makespan: least, interval, lengths, way: way.clone() }
+            })
+            .collect();
+        found.sort_by(|x, y| x.makespan.total_cmp(&y.makespan));
+        for found in &mut found {
+            found.makespan = self.offer(&found.lengths, &way, &[], self.run.makespan);
         }
-    }
-
-    /// Intervals so short that their writes end after the way forward, the last of them with fewer slots: the best
-    /// stairs that one change at a time leads to.
-    fn stairs(&mut self) {
-        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
-            return;
-        }
-        let way = Way::Windows(self.windows[0].clone());
-        let hidden = self.costs.tier(1).write / self.costs.forward.max(f64::MIN_POSITIVE);
-        for share in STAIRS {
-            let mut stairs = Stairs::new(self.steps, self.slots, share * hidden);
-            let mut budget = CLIMB.min(400_000 / self.steps);
-            let offer = |search: &mut Self, stairs: &Stairs| {
-                let (lengths, own) = stairs.cut(search.steps, search.slots);
-                search.hide(&intervals(&lengths, &way, &own))
-            };
-            let mut makespan = offer(self, &stairs);
-            while budget > 0 {
-                let before = makespan;
-                for change in stairs.changes(self.steps, self.slots) {
-                    budget = budget.saturating_sub(1);
-                    let found = offer(self, &change);
-                    if found < makespan {
-                        (makespan, stairs) = (found, change);
-                    }
-                }
-                if makespan >= before {
-                    break;
-                }
-            }
-            if makespan <= NEAR * self.run.makespan {
-                let (lengths, own) = stairs.cut(self.steps, self.slots);
-                self.climb(makespan, lengths, &way, &own);
-            }
-        }
+        found.into_iter().min_by(|x, y| x.makespan.total_cmp(&y.makespan))
     }
 
     /// Disk-Revolve at weighed prices, the unweighed ones of the synchronous schedule among them.
     fn weighed(&mut self) {
-        let weights = if self.steps <= LONGEST_WEIGHED { &WEIGHTS[..] } else { &[1.0] };
+        let weights = if self.steps <= FEW {
+            &WEIGHTS[..]
+        } else if self.steps <= LONGEST_WEIGHED {
+            &FEW_WEIGHTS[..]
+        } else {
+            &[1.0]
+        };
         for &write in weights {
             for &read in weights {
                 let costs = weigh(self.costs, 1.0, write, read);
                 for own in own_slots(self.slots) {
                     if let Ok(plan) = DiskRevolve::new(self.steps, own, &costs) {
-                        self.offer(&plan.collect::<Vec<_>>());
+                        self.hide(&plan.collect::<Vec<_>>());
                     }
                 }
             }

@@ -43,6 +43,10 @@ pub(super) struct Windows {
     intervals: Vec<f64>,
     /// `N(l, s, 0)` without its first way up.
     tails: Vec<f64>,
+    /// The computation alone of what [`reverse`](Self::reverse) plans, by length.
+    stretch_work: Vec<f64>,
+    /// The same of what [`interval`](Self::interval) plans.
+    interval_work: Vec<f64>,
 }
 
 /// The work that follows within the window is rounded down to as many parts of a read.
@@ -60,7 +64,9 @@ impl Windows {
         let depths = DEEPEST.min(slots);
         let times = (0..=depths).map(|depth| time(slots - depth)).collect();
         let (cuts, tails) = (vec![(0, false); longest + 1], vec![]);
-        let mut windows = Self { slots, choices: vec![], times, read, cuts, intervals: vec![], tails };
+        let (choices, intervals, stretch_work, interval_work) = (vec![], vec![], vec![], vec![]);
+        let mut windows =
+            Self { slots, choices, times, read, cuts, intervals, tails, stretch_work, interval_work };
         let mut values: Vec<Vec<f64>> = vec![];
         for depth in (0..depths).rev() {
             let (rows, choices): (Vec<_>, Vec<_>) =
@@ -71,6 +77,14 @@ impl Windows {
         let whole = values.swap_remove(0);
         windows.tails = (0..=longest).map(|l| whole[l] - l.saturating_sub(1) as f64 * f).collect();
         windows.cut(whole, f);
+        let work = |plan: &dyn Fn(&mut Work)| {
+            let mut work = Work { windows: &windows, forward: f, backward: b, time: 0.0 };
+            plan(&mut work);
+            work.time
+        };
+        let stretch_work = (0..=longest).map(|l| work(&|plan| windows.reverse(0, l, plan))).collect();
+        let interval_work = (0..=longest).map(|l| work(&|plan| windows.interval(0, l, 0, plan))).collect();
+        (windows.stretch_work, windows.interval_work) = (stretch_work, interval_work);
         windows
     }
 
@@ -144,9 +158,24 @@ impl Windows {
         &self.intervals
     }
 
+    /// What the lowest interval costs for every length planned for: no read follows, so it has all slots.
+    pub(super) fn lowest(&self) -> Vec<f64> {
+        self.times[0].iter().zip(&self.intervals).map(|(time, parts)| time.min(*parts)).collect()
+    }
+
     /// What the last interval costs after the way forward, for every length planned for.
     pub(super) fn tails(&self) -> &[f64] {
         &self.tails
+    }
+
+    /// The computation alone of reversing so many steps where they stand; not known for longer ones.
+    pub(super) fn stretch_work(&self, length: usize) -> Option<f64> {
+        self.stretch_work.get(length).copied()
+    }
+
+    /// The computation alone of reversing an interval of so many steps, ways from its first state included.
+    pub(super) fn interval_work(&self, length: usize) -> Option<f64> {
+        self.interval_work.get(length).copied()
     }
 
     /// Reverses `start .. end` from the working state `x_start`.
@@ -249,6 +278,33 @@ impl Plan for Vec<Action> {
 
     fn many(&mut self, revolve: Revolve) {
         self.extend(revolve);
+    }
+
+    fn open(&mut self, _: Slot) {}
+}
+
+/// Adds up the computation of a plan instead of making it.
+struct Work<'a> {
+    windows: &'a Windows,
+    forward: f64,
+    backward: f64,
+    time: f64,
+}
+
+impl Plan for Work<'_> {
+    fn one(&mut self, action: Action) {
+        self.time += match action {
+            Action::Forward { from, to } => (to - from) as f64 * self.forward,
+            Action::Reverse { .. } => self.backward,
+            _ => 0.0,
+        };
+    }
+
+    fn many(&mut self, revolve: Revolve) {
+        let (steps, slots) = revolve.size();
+        let plenty = steps.saturating_sub(1) as f64 * self.forward + steps as f64 * self.backward;
+        let times = self.windows.times.get(self.windows.slots - slots);
+        self.time += if slots == steps { plenty } else { times.map_or(plenty, |row| row[steps]) };
     }
 
     fn open(&mut self, _: Slot) {}

@@ -68,7 +68,9 @@
 //! gaps of `P_0` are longer than that together, each costs `Q(g)` at least, since `Q(g)` is at most a read above
 //! its cut: they cost `u` a step less `max_g u g - Q(g)` for each slot.
 
-use super::largest;
+use std::cell::Cell;
+
+use super::golden_section;
 use super::memory::{Price, increments};
 use crate::disk_revolve::Again;
 use crate::least::{Backwards, least_sum};
@@ -80,11 +82,12 @@ const LONGEST_GAP: usize = 1000;
 /// The most late states that are counted.
 const MOST_LATE: usize = 32;
 
-/// The weights `a` of reads and work with full memory, and `c` of all transfers.
+/// The weights `a` of reads and work with full memory, and `c` of all transfers; and whether there may be late states.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
     pub(super) full: f64,
     pub(super) channel: f64,
+    pub(super) late: bool,
 }
 
 /// What follows the first reverse step, at given weights.
@@ -102,7 +105,7 @@ struct Second {
 
 impl Second {
     fn new(steps: usize, slots: usize, costs: &Costs, channels: Channels, weights: Weights) -> Self {
-        let Weights { full, channel } = weights;
+        let Weights { full, channel, late } = weights;
         let price = |unit: f64| Price { open: unit * (1.0 - full - channel), full: unit * (1.0 - channel) };
         let (forward, backward) = (price(costs.forward), price(costs.backward));
         let share = if channels == Channels::Shared { channel } else { 0.5 * channel };
@@ -111,7 +114,9 @@ impl Second {
         let longest = (steps - 1).min(LONGEST_GAP);
         let rising = increments(slots.min(longest), longest, forward, backward);
         let again = Again::over(sums(&rising), forward.open, disk);
-        let tails = tails(slots.min(longest), &again, disk, forward, backward);
+        let late =
+            if late { late_gaps(&again, forward.open, disk) } else { vec![f64::INFINITY; longest + 1] };
+        let tails = tails(slots.min(longest), &late, forward, backward);
         let (last, read, slots) = (backward.open, disk.read, slots as f64);
         Self { length: steps - 1, gaps: again.value, tails, last, read, slots }
     }
@@ -154,9 +159,8 @@ pub(super) fn late_gaps(again: &Again, forward: f64, disk: Transfer) -> Vec<f64>
 }
 
 /// `P_0`; where there are many slots, all but some may hold any number of late states.
-fn tails(slots: usize, again: &Again, disk: Transfer, forward: Price, backward: Price) -> Vec<f64> {
-    let longest = again.value.len() - 1;
-    let late = late_gaps(again, forward.open, disk);
+fn tails(slots: usize, late: &[f64], forward: Price, backward: Price) -> Vec<f64> {
+    let longest = late.len() - 1;
     let mut smallest = vec![];
     let mut stay = |level: usize| {
         smallest.extend(increments(level, longest, forward, backward));
@@ -168,11 +172,11 @@ fn tails(slots: usize, again: &Again, disk: Transfer, forward: Price, backward: 
     value[0] = 0.0;
     if slots > MOST_LATE {
         (MOST_LATE + 1..=slots).rev().for_each(|level| value = stay(level));
-        let many = least_cuts(&late, 0.0);
+        let many = least_cuts(late, 0.0);
         value = with_gap(&value, &many, value.clone());
     }
     for level in (1..=slots.min(MOST_LATE)).rev() {
-        value = with_gap(&value, &late, stay(level));
+        value = with_gap(&value, late, stay(level));
     }
     value
 }
@@ -213,16 +217,34 @@ pub(super) fn sums(increments: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// The bound at these weights, with the best `m`.
+/// The best `m` of one pair of weights is looked for so far around that of the one before, which is near.
+const NEAR: f64 = 0.1;
+
+/// The bound at these weights, with the best `m` found; every `m` gives one.
 pub(super) fn two_phases(
     steps: usize,
     slots: usize,
     costs: &Costs,
     channels: Channels,
     weights: Weights,
+    near: &Cell<Option<f64>>,
 ) -> f64 {
     let second = Second::new(steps, slots, costs, channels, weights);
     let sweep = costs.forward * (steps - 1) as f64;
     let write = costs.tier(1).write;
-    largest(0.0, 1.0, |m| (1.0 - m) * sweep + second.least(m * write))
+    let bound = |m: f64| (1.0 - m) * sweep + second.least(m * write);
+    let (low, high, rounds) = match near.get() {
+        Some(m) => ((m - NEAR).max(0.0), (m + NEAR).min(1.0), 8),
+        None => (0.0, 1.0, 14),
+    };
+    let (mut m, mut best) = golden_section(low, high, rounds, bound);
+    // At the edge: the best one is beyond.
+    if near.get().is_some_and(|before| (m - before).abs() > 0.9 * NEAR) {
+        let wider = golden_section(0.0, 1.0, 14, bound);
+        if wider.1 > best {
+            (m, best) = wider;
+        }
+    }
+    near.set(Some(m));
+    best
 }

@@ -1,0 +1,96 @@
+//! Plans made better by small changes.
+
+use super::intervals::Way;
+use super::lengths::{Cuts, moves};
+use super::search::{FEW, LONGEST_WEIGHED, Search};
+use super::stairs::Stairs;
+
+/// Plans that a climb may make, and their steps in all; those in which stairs may be changed.
+const CLIMB: usize = 1000;
+const MOST_CLIMBED: usize = 50_000;
+const MOST_STAIRS: usize = 60_000;
+
+/// Borders are moved in plans that take no more than so many times the best.
+const NEAR: f64 = 1.005;
+
+/// Stairs that take more than so many times the best are given up; those after the first changes sooner.
+const FAR: [f64; 2] = [1.1, 1.02];
+
+/// Stairs start from intervals of so many times a write, even ones or as long as the dynamic programme says.
+const STAIRS: [(f64, bool); 3] = [(0.5, false), (0.75, false), (0.9, true)];
+
+impl Search<'_> {
+    /// Moves the borders of the best even intervals one by one while that helps.
+    pub(super) fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way, own: &[usize]) {
+        if self.steps > FEW && makespan > NEAR * self.run.makespan {
+            return;
+        }
+        let mut budget = CLIMB.min(MOST_CLIMBED / self.steps);
+        let mut stride = (self.steps / 16).max(1);
+        loop {
+            let before = makespan;
+            for border in (0..lengths.len()).rev() {
+                for change in moves(&lengths, border, stride) {
+                    let found = self.offer(&change, way, own, self.run.makespan);
+                    let Some(left) = budget.checked_sub(usize::from(found.is_finite())) else { return };
+                    budget = left;
+                    if found < makespan {
+                        (makespan, lengths) = (found, change);
+                        break;
+                    }
+                }
+                if border >= lengths.len() {
+                    break;
+                }
+            }
+            if makespan >= before {
+                if stride == 1 {
+                    return;
+                }
+                stride = (stride / 4).max(1);
+            }
+        }
+    }
+
+    /// Intervals so short that their writes end after the way forward, the last of them with fewer slots: the best
+    /// stairs that one change at a time leads to.
+    pub(super) fn stairs(&mut self, cuts: &Cuts) {
+        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+            return;
+        }
+        let way = Way::Windows(self.windows[0].clone());
+        for (share, even) in STAIRS {
+            let below = (self.steps as f64 / (share * self.hidden()).max(1.0)) as usize;
+            let mut stairs = Stairs::new(self.steps, self.slots, below.max(1), even);
+            let mut budget = CLIMB.min(MOST_STAIRS / self.steps);
+            let offer = |search: &mut Self, stairs: &Stairs, limit: f64| match stairs.cut(
+                search.steps,
+                search.slots,
+                cuts,
+            ) {
+                Some((lengths, own)) => search.offer(&lengths, &way, &own, limit),
+                None => f64::INFINITY,
+            };
+            let mut makespan = offer(self, &stairs, f64::INFINITY);
+            if self.steps > FEW && makespan > FAR[0] * self.run.makespan {
+                continue;
+            }
+            while budget > 0 {
+                let before = makespan;
+                for change in stairs.changes(self.steps, self.slots) {
+                    let found = offer(self, &change, makespan);
+                    budget = budget.saturating_sub(usize::from(found.is_finite()));
+                    if found < makespan {
+                        (makespan, stairs) = (found, change);
+                    }
+                }
+                if makespan >= before || self.steps > FEW && makespan > FAR[1] * self.run.makespan {
+                    break;
+                }
+            }
+            if let Some((lengths, own)) = stairs.cut(self.steps, self.slots, cuts) {
+                self.climb(makespan, lengths, &way, &own);
+            }
+        }
+    }
+}
