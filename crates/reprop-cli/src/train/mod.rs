@@ -60,7 +60,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         let train = data::load(&options.data, options.from.as_ref(), side)?.train;
         let mut settings = Settings::new(global, &options, recipe, train.len());
         settings.fit(shape(&*train))?;
-        settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
+        settings.pipeline = PipelineSettings::new(&options.pipeline);
         if settings.pipeline.is_some() && settings.data == "imagenet" {
             return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
                 .hint("choose --data imagenet32 or cifar10"));

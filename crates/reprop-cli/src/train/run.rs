@@ -63,8 +63,8 @@ impl Task for Training {
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         let network = self.initial(network)?;
-        if let Some(settings) = &self.settings.pipeline {
-            return pipeline::run(&self, settings, &network);
+        if let Some(settings) = self.settings.pipeline.clone() {
+            return pipeline::run(self, settings, network);
         }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.

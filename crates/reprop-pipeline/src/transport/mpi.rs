@@ -9,11 +9,11 @@
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpi::Threading;
 use mpi::request::{self, LocalScope, Request};
-use mpi::topology::SimpleCommunicator;
+use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 
 use super::in_process::{End, InProcess};
@@ -26,6 +26,10 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(
 const PIECE: usize = 1 << 30;
 /// Messages on their way up, and down.
 const TAGS: [i32; 2] = [1, 2];
+/// Messages outside of the pipeline.
+const SHARED: i32 = 3;
+/// Messages whose way is timed.
+const PINGS: usize = 5;
 
 /// The MPI job that this process belongs to.
 pub struct Universe {
@@ -56,6 +60,40 @@ impl Universe {
         let mut all = vec![0; self.size()];
         self.world.all_gather_into(&mine, &mut all[..]);
         all
+    }
+
+    /// What the first rank says, on every rank. The others rest while they wait.
+    pub fn share(&self, mine: &[u8]) -> Vec<u8> {
+        if self.rank() == 0 {
+            for peer in 1..self.size() {
+                send_bytes(self.world.process_at_rank(peer as i32), mine, SHARED);
+            }
+            return mine.to_vec();
+        }
+        receive_bytes(self.world.process_at_rank(0), SHARED)
+    }
+
+    /// How long a message of so many bytes is on its way from the first rank to the second; zero where there is none. All
+    /// ranks have to ask.
+    pub fn latency(&self, bytes: usize) -> Duration {
+        let (rank, peer) = (self.rank(), i32::from(self.rank() == 0));
+        if self.size() < 2 || rank > 1 {
+            return Duration::ZERO;
+        }
+        let (process, message) = (self.world.process_at_rank(peer), vec![0_u8; bytes]);
+        let mut least = Duration::MAX;
+        for _ in 0..PINGS {
+            let start = Instant::now();
+            if rank == 0 {
+                send_bytes(process, &message, SHARED);
+                receive_bytes(process, SHARED);
+            } else {
+                receive_bytes(process, SHARED);
+                send_bytes(process, &message, SHARED);
+            }
+            least = least.min(start.elapsed() / 2);
+        }
+        least
     }
 
     /// Ends the whole job.
@@ -127,12 +165,7 @@ fn send_all(outbox: &Receiver<Message>, peer: i32, tag: i32) {
     let world = SimpleCommunicator::world();
     let process = world.process_at_rank(peer);
     for message in outbox {
-        let bytes = message.encode();
-        let length = [bytes.len() as u64];
-        request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, &length[..], tag)));
-        for piece in bytes.chunks(PIECE) {
-            request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, piece, tag)));
-        }
+        send_bytes(process, &message.encode(), tag);
         if message.header.kind == Kind::Close {
             return;
         }
@@ -144,12 +177,7 @@ fn receive_all(inbox: &SyncSender<Message>, peer: i32, tag: i32) {
     let world = SimpleCommunicator::world();
     let process = world.process_at_rank(peer);
     loop {
-        let mut length = [0_u64];
-        request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, &mut length[..], tag)));
-        let mut bytes = vec![0_u8; length[0] as usize];
-        for piece in bytes.chunks_mut(PIECE) {
-            request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, piece, tag)));
-        }
+        let bytes = receive_bytes(process, tag);
         // What is no message at all, or nobody waits for any more, ends the link; the stage then says so.
         let Some(message) = Message::decode(&bytes) else { return };
         let closes = message.header.kind == Kind::Close;
@@ -157,6 +185,26 @@ fn receive_all(inbox: &SyncSender<Message>, peer: i32, tag: i32) {
             return;
         }
     }
+}
+
+/// Sends the number of bytes, and the bytes.
+fn send_bytes(process: Process<'_>, bytes: &[u8], tag: i32) {
+    let length = [bytes.len() as u64];
+    request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, &length[..], tag)));
+    for piece in bytes.chunks(PIECE) {
+        request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, piece, tag)));
+    }
+}
+
+/// Receives what [`send_bytes`] sent.
+fn receive_bytes(process: Process<'_>, tag: i32) -> Vec<u8> {
+    let mut length = [0_u64];
+    request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, &mut length[..], tag)));
+    let mut bytes = vec![0_u8; length[0] as usize];
+    for piece in bytes.chunks_mut(PIECE) {
+        request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, piece, tag)));
+    }
+    bytes
 }
 
 /// Waits without burning a core.

@@ -2,12 +2,13 @@
 
 mod files;
 mod job;
+mod measure;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod options;
 mod report;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,22 +77,33 @@ pub fn run_number(settings: &super::settings::Settings) -> Result<u64, Failure> 
 
 /// Trains in stages.
 pub fn run<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
-    settings: &PipelineSettings,
-    network: &N,
+    mut training: Training,
+    mut settings: PipelineSettings,
+    network: N,
 ) -> Result<(), Failure> {
-    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
+    let chosen = settings.cut(&training.settings.model()?, network.places());
+    let checked = chosen.and_then(|()| settings.of_workers(training.settings.steps, 0));
     #[cfg(feature = "mpi")]
     if ranks().is_some() {
-        return mpi::run(training, &workers, network.clone());
+        // What is wrong for one rank is wrong for all.
+        return match checked {
+            Ok(_) => mpi::run(training, settings, network),
+            Err(failure) => leave(&failure),
+        };
     }
+    checked?;
+    let threads = training.threads.div_ceil(settings.count).max(1);
+    if settings.measures() {
+        measure::measure(&training, &mut settings, &network, threads, Duration::ZERO)?;
+    }
+    training.settings.pipeline = Some(settings.clone());
+    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
     training.prepare()?;
-    let job = make_job(training, workers.stages.len(), true)?;
-    let threads = training.threads.div_ceil(workers.stages.len()).max(1);
+    let job = make_job(&training, workers.stages.len(), true)?;
     memory::reset_peak();
     let outcome =
-        run_in_process(network, &workers, &job, threads).map_err(|error| failure(training, error))?;
-    finish(training, &job, &outcome)
+        run_in_process(&network, &workers, &job, threads).map_err(|error| failure(&training, error))?;
+    finish(&training, &job, &outcome)
 }
 
 /// What the workers ask; only the first stage's process writes metrics.
@@ -101,14 +113,25 @@ fn make_job(training: &Training, stages: usize, first: bool) -> Result<ImageJob<
     let open = || MetricsFile::open(&training.folder, done, training.tensorboard.as_deref());
     let metrics = if first { Some(open()?) } else { None };
     Ok(ImageJob {
-        training,
-        numbers: training.settings.numbers()?,
-        per_epoch: training.data.train.len().div_ceil(training.settings.batch),
         interrupted: watch_interrupts()?,
         metrics: Mutex::new(metrics),
         live: if first { Live::new(steps, done) } else { Live::silent() },
-        clock: Mutex::new(Instant::now()),
         traces: training.trace.iter().flat_map(|_| (0..stages).map(|_| Trace::new())).collect(),
+        ..quiet_job(training)?
+    })
+}
+
+/// What workers ask, with nothing written or shown.
+fn quiet_job(training: &Training) -> Result<ImageJob<'_>, Failure> {
+    Ok(ImageJob {
+        training,
+        numbers: training.settings.numbers()?,
+        per_epoch: training.data.train.len().div_ceil(training.settings.batch),
+        interrupted: Arc::default(),
+        metrics: Mutex::new(None),
+        live: Live::silent(),
+        clock: Mutex::new(Instant::now()),
+        traces: Vec::new(),
         activation_peak: Mutex::new(0),
     })
 }

@@ -8,20 +8,25 @@ use crate::images::ImageNetwork;
 use crate::memory;
 
 use super::super::run::Training;
-use super::{failure, finish, leave, make_job, ranks};
+use super::measure::measure;
+use super::options::PipelineSettings;
+use super::{failure, finish, leave, make_job, ranks, run_number};
+
+/// Bytes of a message whose way is timed: streams of a batch are about as large.
+const LATENCY_BYTES: usize = 1 << 20;
 
 /// Trains the stage of this rank.
 pub fn run<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
-    settings: &Settings,
+    mut training: Training,
+    mut settings: PipelineSettings,
     network: N,
 ) -> Result<(), Failure> {
     let Some(universe) = Universe::start() else {
         leave(&Failure::new("this MPI cannot be called from several threads: MPI_THREAD_MULTIPLE is needed"))
     };
-    let (rank, size, stages) = (universe.rank(), universe.size(), settings.stages.len());
+    let (rank, size, stages) = (universe.rank(), universe.size(), settings.count);
     // Each rank hears what all say, so that all come to the same verdict and the first alone tells it.
-    let runs = universe.gather(settings.run);
+    let runs = universe.gather(run_number(&training.settings)?);
     let verdict = if let Some(other) = runs.iter().position(|run| *run != runs[0]) {
         Err(Failure::usage(format!(
             "rank {other} was started with another program or other settings than rank 0 (digests {:016x} and {:016x})",
@@ -35,12 +40,15 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
         Ok(())
     };
     verdict.unwrap_or_else(|failure| leave(&failure));
-    let prepared = if rank == 0 { training.prepare() } else { Ok(()) };
+    let measured = measure_once(&training, &mut settings, &network, &universe);
+    training.settings.pipeline = Some(settings.clone());
+    let prepared = if rank == 0 { measured.and_then(|()| training.prepare()) } else { measured };
     if universe.gather(u64::from(prepared.is_ok())).contains(&0) {
         leave(&prepared.err().unwrap_or_else(|| Failure::new("the first rank stopped")));
     }
 
-    let outcome = work(training, settings, network, &universe);
+    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
+    let outcome = work(&training, &workers, network, &universe);
     match outcome {
         Ok(()) => Ok(()),
         Err(failure) => {
@@ -48,6 +56,32 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
             universe.abort()
         }
     }
+}
+
+/// Lets the first rank measure while the others rest, and takes what it chose.
+fn measure_once<const D: usize, N: ImageNetwork<D>>(
+    training: &Training,
+    settings: &mut PipelineSettings,
+    network: &N,
+    universe: &Universe,
+) -> Result<(), Failure> {
+    if !settings.measures() {
+        return Ok(());
+    }
+    let latency = universe.latency(LATENCY_BYTES);
+    let measured = match universe.rank() {
+        0 => measure(training, settings, network, threads(training), latency),
+        _ => Ok(()),
+    };
+    let chosen = universe.share(&serde_json::to_vec(settings)?);
+    *settings = serde_json::from_slice(&chosen)?;
+    measured
+}
+
+/// Threads of a rank.
+fn threads(training: &Training) -> usize {
+    let local = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").ok().and_then(|text| text.parse().ok());
+    training.threads.div_ceil(local.or_else(ranks).unwrap_or(1)).max(1)
 }
 
 fn work<const D: usize, N: ImageNetwork<D>>(
@@ -59,9 +93,7 @@ fn work<const D: usize, N: ImageNetwork<D>>(
     let rank = universe.rank();
     let job = make_job(training, settings.stages.len(), rank == 0)?;
     let links = universe.connect(credits(settings.depth), settings.patience);
-    let local = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").ok().and_then(|text| text.parse().ok());
-    let threads = training.threads.div_ceil(local.or_else(ranks).unwrap_or(1)).max(1);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads(training)).build()?;
     memory::reset_peak();
     let run = || Worker::new(network, rank, settings, &job, links)?.run();
     let outcome = pool.install(run).map_err(|error| failure(training, error))?;
