@@ -14,7 +14,7 @@ use reprop::optim::SgdConfig;
 use reprop::{Head, Pass, Stem};
 use reprop_models::{RevResNetConfig, RevVitConfig};
 use reprop_pipeline::{
-    Job, Method, PlaceTimes, Piped, Report, Score, Settings, probe, run_in_process, split,
+    Job, Method, Piped, PlaceTimes, Report, Score, Settings, probe, run_in_process, split,
 };
 
 const STAGES: usize = 2;
@@ -114,7 +114,7 @@ struct Times {
 fn between(list: &[(Instant, Duration)]) -> (f64, f64) {
     let (begin, end) = (list[IGNORED as usize - 1], list[list.len() - 1]);
     let batches = (list.len() as u64 - IGNORED) as f64;
-    ((end.0 - begin.0).as_secs_f64() / batches, (end.1 - begin.1).as_secs_f64() / batches)
+    ((end.0 - begin.0).as_secs_f64() / batches, end.1.saturating_sub(begin.1).as_secs_f64() / batches)
 }
 
 fn run<const D: usize, N>(network: &N, job: &Noise, settings: &Settings) -> Times
@@ -153,7 +153,7 @@ where
     println!("{name}: stages {stages:?}; milliseconds of each place {}", shown.join(" "));
     let batches = batches + IGNORED;
     let petra = Settings::new(Method::Petra, stages, batches);
-    let whole = vec![0..network.places()];
+    let whole = split(&costs, 1).expect("there is a place");
     let reversible = Settings::new(Method::Reversible, whole, batches);
     let (mut by_clock, mut by_processor) = (Vec::new(), Vec::new());
     for round in 0..rounds {

@@ -45,7 +45,7 @@ pub fn probe<const D: usize, N: Piped<D>, J: Job<D, N>>(network: &N, job: &J) ->
         let mut entry = Some(Entry::Input(input));
         let mut trails = Vec::new();
         let mut found = vec![PlaceTimes::UNKNOWN; last + 1];
-        for place in 0..=last {
+        for (place, time) in found.iter_mut().enumerate() {
             let stage = Stage::new(network, place..place + 1).map_err(failed)?;
             let Some(given) = entry.take() else { break };
             let start = Instant::now();
@@ -57,7 +57,7 @@ pub fn probe<const D: usize, N: Piped<D>, J: Job<D, N>>(network: &N, job: &J) ->
                 entry = Some(Entry::Streams(streams));
                 trail
             });
-            found[place].forward = start.elapsed().as_secs_f64();
+            time.forward = start.elapsed().as_secs_f64();
         }
         let mut descent = None;
         for (place, trail) in trails.into_iter().enumerate().rev() {

@@ -11,6 +11,7 @@ mod mpi;
 
 use crate::{Message, Result};
 
+pub(crate) use in_process::replicated;
 pub use in_process::{InProcess, links};
 #[cfg(feature = "mpi")]
 pub use mpi::{Ranks, Universe};
@@ -39,6 +40,17 @@ pub trait Transport {
     ///
     /// A neighbour that has stopped, or did nothing for too long.
     fn receive(&mut self, from: Side) -> Result<Message>;
+
+    /// What all replicas of this stage say, in the order of replicas, of which this is number `replica`. Where there are no
+    /// others, it is what this one says.
+    ///
+    /// # Errors
+    ///
+    /// A replica that has stopped, or did nothing for too long.
+    fn gather(&mut self, replica: usize, message: Message) -> Result<Vec<Message>> {
+        let _ = replica;
+        Ok(vec![message])
+    }
 }
 
 /// Credits of a link between stages whose warm-ups differ by `depth`.

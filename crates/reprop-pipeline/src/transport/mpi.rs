@@ -16,9 +16,9 @@ use mpi::request::{self, LocalScope, Request};
 use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 
-use super::in_process::{End, InProcess};
-use super::{Side, Transport};
-use crate::{Kind, Message, Result};
+use super::in_process::{End, InProcess, REPLICA_CREDITS};
+use super::{Side, Transport, credits};
+use crate::{Kind, Message, Result, Settings};
 
 /// Between two looks at a request: short at first, longer while nothing happens.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
@@ -26,6 +26,8 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(
 const PIECE: usize = 1 << 30;
 /// Messages on their way up, and down.
 const TAGS: [i32; 2] = [1, 2];
+/// Messages between replicas.
+const ACROSS: i32 = 4;
 /// Messages outside of the pipeline.
 const SHARED: i32 = 3;
 /// Messages whose way is timed.
@@ -101,11 +103,24 @@ impl Universe {
         self.world.abort(1)
     }
 
-    /// The links of this rank's stage to the ranks before and after it, with `credits` messages in each direction.
-    pub fn connect(&self, credits: usize, patience: Duration) -> Ranks {
-        let (rank, last) = (self.rank(), self.size() - 1);
+    /// What each rank says, on the first; nothing on the others.
+    pub fn collect(&self, mine: &[u8]) -> Vec<Vec<u8>> {
+        if self.rank() > 0 {
+            send_bytes(self.world.process_at_rank(0), mine, SHARED);
+            return Vec::new();
+        }
+        let others =
+            (1..self.size()).map(|peer| receive_bytes(self.world.process_at_rank(peer as i32), SHARED));
+        [mine.to_vec()].into_iter().chain(others).collect()
+    }
+
+    /// The links of this rank, which is worker of that number: to the stages before and after its own, with as many messages
+    /// in each direction as the depth calls for, and to its replicas.
+    pub fn connect(&self, settings: &Settings) -> Ranks {
+        let (stages, patience) = (settings.stages.len(), settings.patience);
+        let (rank, stage) = (self.rank(), self.rank() % stages);
         let mut threads = Vec::new();
-        let mut link = |peer: usize, [out, back]: [i32; 2]| {
+        let mut link = |peer: usize, [out, back]: [i32; 2], credits| {
             let (sender, outbox) = mpsc::sync_channel(credits);
             let (inbox, receiver) = mpsc::sync_channel(credits);
             let peer = peer as i32;
@@ -114,10 +129,22 @@ impl Universe {
             End { sender, receiver }
         };
         let [up, down] = TAGS;
-        let below = (rank > 0).then(|| link(rank - 1, [down, up]));
-        let above = (rank < last).then(|| link(rank + 1, [up, down]));
-        let links = 2 * (usize::from(below.is_some()) + usize::from(above.is_some()));
-        Ranks { ends: Some(InProcess::new(rank, patience, below, above)), threads, open: links }
+        let credits = credits(settings.depth);
+        let below = (stage > 0).then(|| link(rank - 1, [down, up], credits));
+        let above = (stage + 1 < stages).then(|| link(rank + 1, [up, down], credits));
+        let replicas = (0..settings.replicas).map(|replica| replica * stages + stage);
+        let peers: Vec<End> = replicas
+            .filter(|peer| *peer != rank)
+            .map(|peer| link(peer, [ACROSS, ACROSS], REPLICA_CREDITS))
+            .collect();
+        let links = usize::from(below.is_some()) + usize::from(above.is_some());
+        let (peered, open) = (peers.len(), 2 * (links + peers.len()));
+        Ranks {
+            ends: Some(InProcess::new(stage, patience, below, above, peers)),
+            threads,
+            open,
+            peers: peered,
+        }
     }
 }
 
@@ -127,6 +154,7 @@ pub struct Ranks {
     threads: Vec<JoinHandle<()>>,
     /// Directions whose last message has not been seen.
     open: usize,
+    peers: usize,
 }
 
 impl Transport for Ranks {
@@ -139,6 +167,13 @@ impl Transport for Ranks {
         let message = self.ends().receive(from)?;
         self.open -= usize::from(message.header.kind == Kind::Close);
         Ok(message)
+    }
+
+    fn gather(&mut self, replica: usize, message: Message) -> Result<Vec<Message>> {
+        let closes = message.header.kind == Kind::Close;
+        let all = self.ends().gather(replica, message)?;
+        self.open -= if closes { 2 * self.peers } else { 0 };
+        Ok(all)
     }
 }
 

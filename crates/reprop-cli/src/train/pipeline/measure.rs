@@ -23,7 +23,7 @@ pub fn measure<const D: usize, N: ImageNetwork<D>>(
     threads: usize,
     latency: Duration,
 ) -> Result<(), Failure> {
-    let job = quiet_job(training)?;
+    let job = quiet_job(training, settings)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let times = pool.install(|| probe(network, &job)).map_err(|error| failure(training, error))?;
     if settings.split == Split::Measured && settings.stages.is_empty() {
@@ -32,7 +32,8 @@ pub fn measure<const D: usize, N: ImageNetwork<D>>(
     }
     if settings.warm_up == 0.0 {
         let sum = |part: fn(&PlaceTimes) -> f64| {
-            let of_stage = |stage: &std::ops::Range<usize>| times[stage.clone()].iter().map(part).sum::<f64>();
+            let of_stage =
+                |stage: &std::ops::Range<usize>| times[stage.clone()].iter().map(part).sum::<f64>();
             Duration::from_secs_f64(settings.stages.iter().map(of_stage).fold(0.0, f64::max))
         };
         let depth = needed_depth(latency, sum(|time| time.forward), sum(|time| time.backward));

@@ -1,6 +1,7 @@
 //! One stage of a pipeline on one rank of an MPI job.
 
-use reprop_pipeline::transport::{Universe, credits};
+use reprop::{Activity, Span, Trace};
+use reprop_pipeline::transport::Universe;
 use reprop_pipeline::{Settings, Worker};
 
 use crate::failure::Failure;
@@ -11,6 +12,11 @@ use super::super::run::Training;
 use super::measure::measure;
 use super::options::PipelineSettings;
 use super::{failure, finish, leave, make_job, ranks, run_number};
+
+const ACTIVITIES: [Activity; 4] = [Activity::Forward, Activity::Recover, Activity::Grads, Activity::Io];
+
+/// A span as it travels: activity, place, begin, seconds, fused.
+type SpanNumbers = (String, usize, f64, f64, bool);
 
 /// Bytes of a message whose way is timed: streams of a batch are about as large.
 const LATENCY_BYTES: usize = 1 << 20;
@@ -33,9 +39,11 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
             runs[other], runs[0]
         ))
         .hint("start all ranks with one program and the same options"))
-    } else if size != stages {
-        Err(Failure::usage(format!("{stages} stages cannot be shared out to {size} MPI ranks"))
-            .hint(format!("add --stages {size}, or start {stages} ranks")))
+    } else if size != stages * settings.replicas {
+        let (replicas, needed) = (settings.replicas, stages * settings.replicas);
+        let times = if replicas == 1 { String::new() } else { format!(" of {replicas} replicas") };
+        Err(Failure::usage(format!("{stages} stages{times} cannot be shared out to {size} MPI ranks"))
+            .hint(format!("add --stages {}, or start {needed} ranks", (size / replicas).max(1))))
     } else {
         Ok(())
     };
@@ -48,7 +56,7 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
     }
 
     let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
-    let outcome = work(&training, &workers, network, &universe);
+    let outcome = work(&training, &settings, &workers, network, &universe);
     match outcome {
         Ok(()) => Ok(()),
         Err(failure) => {
@@ -86,16 +94,38 @@ fn threads(training: &Training) -> usize {
 
 fn work<const D: usize, N: ImageNetwork<D>>(
     training: &Training,
+    pipeline: &PipelineSettings,
     settings: &Settings,
     network: N,
     universe: &Universe,
 ) -> Result<(), Failure> {
     let rank = universe.rank();
-    let job = make_job(training, settings.stages.len(), rank == 0)?;
-    let links = universe.connect(credits(settings.depth), settings.patience);
+    // Traces begin together, where all ranks have met.
+    universe.gather(0);
+    let job = make_job(training, pipeline, rank == 0)?;
+    let links = universe.connect(settings);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads(training)).build()?;
     memory::reset_peak();
     let run = || Worker::new(network, rank, settings, &job, links)?.run();
     let outcome = pool.install(run).map_err(|error| failure(training, error))?;
-    if rank == 0 { finish(training, &job, &outcome) } else { Ok(()) }
+    let mine = job.traces.get(rank).map(Trace::spans).unwrap_or_default();
+    let traces = if training.trace_file.is_some() { collect(universe, &mine)? } else { Vec::new() };
+    if rank == 0 { finish(training, &job, &outcome, &traces) } else { Ok(()) }
+}
+
+/// The spans of all ranks, on the first.
+fn collect(universe: &Universe, mine: &[Span]) -> Result<Vec<Vec<Span>>, Failure> {
+    let numbers: Vec<SpanNumbers> = mine
+        .iter()
+        .map(|span| (span.activity.name().to_owned(), span.place, span.begin, span.seconds, span.fused))
+        .collect();
+    let read = |bytes: Vec<u8>| -> Result<Vec<Span>, Failure> {
+        let numbers: Vec<SpanNumbers> = serde_json::from_slice(&bytes)?;
+        let span = |(name, place, begin, seconds, fused): SpanNumbers| {
+            let activity = ACTIVITIES.into_iter().find(|activity| activity.name() == name)?;
+            Some(Span { activity, place, worker: 0, begin, seconds, fused })
+        };
+        Ok(numbers.into_iter().filter_map(span).collect())
+    };
+    universe.collect(&serde_json::to_vec(&numbers)?).into_iter().map(read).collect()
 }

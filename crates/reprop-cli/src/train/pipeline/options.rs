@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use reprop_models::Model;
-use reprop_pipeline::{Method, split};
+use reprop_pipeline::{Method, Queue, split};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -30,6 +30,15 @@ pub struct PipelineOptions {
     /// Where stages begin: predicted (equal multiplications), measured (equal times here), or places such as 3,5,8.
     #[arg(long, default_value = "predicted", value_name = "HOW", requires = "method")]
     pub split: Split,
+    /// Pipelines side by side, each with batches of its own, whose gradients are summed: stages times replicas are the ranks.
+    #[arg(long, default_value_t = 1, value_name = "R", requires = "method", value_parser = crate::options::positive)]
+    pub replicas: usize,
+    /// How the inputs of parts that are not reversible wait for their backward: f32, f16 or u8.
+    #[arg(long, default_value_t = Queue::F32, value_name = "TYPE", requires = "method")]
+    pub queue: Queue,
+    /// Compare the gradients of each stage with the true ones every N updates: `alignment` in metrics.jsonl.
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "method")]
+    pub alignment: u64,
     /// Seconds that a stage waits for a neighbour before it gives up.
     #[arg(long, default_value_t = 300, value_name = "SECONDS", requires = "method")]
     pub patience: u64,
@@ -55,7 +64,9 @@ impl FromStr for Split {
             "measured" => Ok(Self::Measured),
             places => {
                 let places: Result<Vec<usize>, _> = places.split(',').map(str::parse).collect();
-                places.map(Self::At).map_err(|_| "say predicted, measured, or places such as 3,5,8".to_owned())
+                places
+                    .map(Self::At)
+                    .map_err(|_| "say predicted, measured, or places such as 3,5,8".to_owned())
             }
         }
     }
@@ -96,6 +107,17 @@ pub struct PipelineSettings {
     /// 0 until it is measured.
     pub warm_up: f64,
     pub patience: u64,
+    #[serde(default = "one")]
+    pub replicas: usize,
+    /// Nothing in runs of before there was a choice.
+    #[serde(default)]
+    pub queue: Option<String>,
+    #[serde(default)]
+    pub alignment: u64,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl PipelineSettings {
@@ -108,12 +130,18 @@ impl PipelineSettings {
         };
         Some(Self {
             method: method.to_string(),
-            count: options.stages.or_else(super::ranks).unwrap_or(2),
+            count: options
+                .stages
+                .or_else(|| super::ranks().map(|ranks| (ranks / options.replicas).max(1)))
+                .unwrap_or(2),
             split: options.split.clone(),
             stages: Vec::new(),
             accumulate: options.accumulate as u64,
             warm_up,
             patience: options.patience,
+            replicas: options.replicas,
+            queue: Some(options.queue.to_string()),
+            alignment: options.alignment,
         })
     }
 
@@ -139,7 +167,8 @@ impl PipelineSettings {
                 self.balance(&costs)?;
             }
             Split::At(cuts) => {
-                let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([places]).collect();
+                let bounds: Vec<usize> =
+                    [0].into_iter().chain(cuts.iter().copied()).chain([places]).collect();
                 if !bounds.is_sorted_by(|a, b| a < b) || bounds.len() != count + 1 {
                     return Err(Failure::usage(format!(
                         "{count} stages of a network of {places} places need {} cuts, rising from 1 to {}, found {cuts:?}",
@@ -174,6 +203,9 @@ impl PipelineSettings {
             depth: self.warm_up,
             patience: Duration::from_secs(self.patience),
             run,
+            queue: self.queue.as_deref().map_or(Ok(Queue::F32), str::parse)?,
+            replicas: self.replicas,
+            alignment: self.alignment,
             ..reprop_pipeline::Settings::new(method, self.stages.clone(), steps as u64)
         })
     }
