@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Side, Transport};
+use super::{Side, Transport, room_down};
 use crate::{Error, Message, Result};
 
 /// Between two looks at a link without credit.
@@ -70,7 +70,7 @@ pub fn links(stages: usize, credits: usize, patience: Duration) -> Vec<InProcess
     for stage in 0..stages {
         let (above, next) = if stage + 1 < stages {
             let (up, from_below) = mpsc::sync_channel(credits);
-            let (down, from_above) = mpsc::sync_channel(credits);
+            let (down, from_above) = mpsc::sync_channel(room_down(stages, credits));
             let above = End { sender: up, receiver: from_above };
             (Some(above), Some(End { sender: down, receiver: from_below }))
         } else {

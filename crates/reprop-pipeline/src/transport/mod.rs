@@ -4,6 +4,10 @@
 //! forwards than stage `j + 1`. It is never more than `c` forwards ahead in what it has to send before it turns to the
 //! messages from above, and stage `j + 1` is never more than `c` backwards ahead; with `c` credits both always find
 //! room, so that no two stages wait for each other.
+//!
+//! Beside batches, tests and comparisons of gradients go up, and their results come down. What goes up may wait, since the
+//! stage above takes it before its next batch; what comes down may not, since the stage below may be waiting to send up.
+//! So links have room for more on their way down: for the results of a test and a comparison after each batch in flight.
 
 mod in_process;
 #[cfg(feature = "mpi")]
@@ -51,6 +55,12 @@ pub trait Transport {
         let _ = replica;
         Ok(vec![message])
     }
+}
+
+/// Messages on their way down a link of a row of `stages` stages, with `credits` on their way up. The first stage has at most
+/// `credits * stages` batches in flight.
+pub(crate) fn room_down(stages: usize, credits: usize) -> usize {
+    credits + 2 * (credits * stages + 2)
 }
 
 /// Credits of a link between stages whose warm-ups differ by `depth`.

@@ -17,7 +17,7 @@ use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 
 use super::in_process::{End, InProcess, REPLICA_CREDITS};
-use super::{Side, Transport, credits};
+use super::{Side, Transport, credits, room_down};
 use crate::{Kind, Message, Result, Settings};
 
 /// Between two looks at a request: short at first, longer while nothing happens.
@@ -120,9 +120,9 @@ impl Universe {
         let (stages, patience) = (settings.stages.len(), settings.patience);
         let (rank, stage) = (self.rank(), self.rank() % stages);
         let mut threads = Vec::new();
-        let mut link = |peer: usize, [out, back]: [i32; 2], credits| {
-            let (sender, outbox) = mpsc::sync_channel(credits);
-            let (inbox, receiver) = mpsc::sync_channel(credits);
+        let mut link = |peer: usize, [out, back]: [i32; 2], [room_out, room_back]: [usize; 2]| {
+            let (sender, outbox) = mpsc::sync_channel(room_out);
+            let (inbox, receiver) = mpsc::sync_channel(room_back);
             let peer = peer as i32;
             threads.push(thread::spawn(move || send_all(&outbox, peer, out)));
             threads.push(thread::spawn(move || receive_all(&inbox, peer, back)));
@@ -130,12 +130,13 @@ impl Universe {
         };
         let [up, down] = TAGS;
         let credits = credits(settings.depth);
-        let below = (stage > 0).then(|| link(rank - 1, [down, up], credits));
-        let above = (stage + 1 < stages).then(|| link(rank + 1, [up, down], credits));
+        let room = room_down(stages, credits);
+        let below = (stage > 0).then(|| link(rank - 1, [down, up], [room, credits]));
+        let above = (stage + 1 < stages).then(|| link(rank + 1, [up, down], [credits, room]));
         let replicas = (0..settings.replicas).map(|replica| replica * stages + stage);
         let peers: Vec<End> = replicas
             .filter(|peer| *peer != rank)
-            .map(|peer| link(peer, [ACROSS, ACROSS], REPLICA_CREDITS))
+            .map(|peer| link(peer, [ACROSS; 2], [REPLICA_CREDITS; 2]))
             .collect();
         let links = usize::from(below.is_some()) + usize::from(above.is_some());
         let (peered, open) = (peers.len(), 2 * (links + peers.len()));
