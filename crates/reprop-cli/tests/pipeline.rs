@@ -146,6 +146,8 @@ fn what_cannot_be_a_pipeline_is_refused_with_its_numbers() {
         (&["--method", "petra", "--queue", "u4"], "no queue of"),
         (&["--method", "petra", "--accumulate", "5"], "96 batches"),
         (&["--method", "nothing"], "no method called"),
+        (&["--method", "petra", "--model", "lstm-char"], "cannot be cut into stages"),
+        (&["--method", "petra", "--model", "rev-roberta-base"], "cannot be cut into stages"),
         (&["--stages", "2"], "--method"),
         (&["--method", "petra", "--warm-up", "0.5"], "from 1 to 64"),
     ] {
@@ -258,7 +260,7 @@ fn rates_grow_with_what_an_update_sees() {
             serde_json::from_slice(&fs::read(out.join("settings.json")).expect("settings")).expect("JSON");
         settings["lr"].as_f64().expect("a rate")
     };
-    let one = rate("one", &[]);
+    let one = rate("one", &["--rate-warm-up", "0.01"]);
     for (name, options) in
         [("k", &["--accumulate", "4"][..]), ("r", &["--accumulate", "2", "--replicas", "2"])]
     {

@@ -57,6 +57,11 @@ impl Settings {
         let steps = options.steps.unwrap_or((epochs * samples.div_ceil(batch)).div_ceil(replicas));
         let steps =
             if options.steps.is_none() { steps.next_multiple_of(options.pipeline.accumulate) } else { steps };
+        if let Some(rise) = options.rate_warm_up {
+            // Recipes count in epochs of their own run.
+            let run = (steps * replicas * batch) as f64 / samples as f64;
+            recipe.warm_up_epochs = rise * recipe.epochs as f64 / run;
+        }
         let precision = match options.numbers.precision {
             PrecisionName::F32 => "f32",
             PrecisionName::Bf16 => "bf16",

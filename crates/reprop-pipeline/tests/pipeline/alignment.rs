@@ -119,14 +119,15 @@ fn cosines_of_petra_are_those_of_their_definition() {
 #[test]
 fn queues_of_fewer_bits_turn_gradients_a_little() {
     let network = resnet();
-    let mut worst = Vec::new();
+    let mut lost = Vec::new();
     for queue in Queue::ALL {
         let settings = Settings { queue, alignment: 1, ..settings(Method::Petra, network.places(), 4, 8) };
         let job = Noise { rate: |_| 0.0, ..Noise::default() };
         run(&network, &settings, &job);
         let cosines = job.cosines.into_inner().unwrap();
-        worst.push(cosines.iter().flat_map(|(_, of)| of).copied().fold(1.0, f64::min));
+        lost.push(cosines.iter().flat_map(|(_, of)| of).map(|cosine| 1.0 - cosine).sum::<f64>() / 32.0);
     }
-    let [f32, f16, u8] = worst[..] else { panic!("three queues") };
-    assert!(f32.to_bits() == ONE && f16 < 1.0 && f16 > 0.999 && u8 < f16 && u8 > 0.9, "{worst:?}");
+    // On average over batches and stages; the batches are of three samples, and a few of their ReLUs turn.
+    let [f32, f16, u8] = lost[..] else { panic!("three queues") };
+    assert!(f32.to_bits() == 0 && f16 > 0.0 && u8 > f16 && u8 < 0.02, "{lost:?}");
 }

@@ -1,5 +1,10 @@
 //! One stage of a pipeline on one rank of an MPI job.
 
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::thread;
+
 use reprop::{Activity, Span, Trace};
 use reprop_pipeline::transport::Universe;
 use reprop_pipeline::{Settings, Worker};
@@ -11,7 +16,10 @@ use crate::memory;
 use super::super::run::Training;
 use super::measure::measure;
 use super::options::PipelineSettings;
-use super::{failure, finish, leave, make_job, ranks, run_number};
+use super::{SILENCE, failure, finish, leave, make_job, ranks, run_number};
+
+/// Made in the folder of a run by the first rank that fails.
+const STOPPED: &str = "stopped";
 
 const ACTIVITIES: [Activity; 4] = [Activity::Forward, Activity::Recover, Activity::Grads, Activity::Io];
 
@@ -51,6 +59,9 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
     let measured = measure_once(&training, &mut settings, &network, &universe);
     training.settings.pipeline = Some(settings.clone());
     let prepared = if rank == 0 { measured.and_then(|()| training.prepare()) } else { measured };
+    if rank == 0 {
+        let _ = fs::remove_file(training.folder.join(STOPPED));
+    }
     if universe.gather(u64::from(prepared.is_ok())).contains(&0) {
         leave(&prepared.err().unwrap_or_else(|| Failure::new("the first rank stopped")));
     }
@@ -60,7 +71,11 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
     match outcome {
         Ok(()) => Ok(()),
         Err(failure) => {
-            failure.print();
+            if speaks(&training.folder) {
+                failure.print();
+            } else {
+                thread::sleep(SILENCE);
+            }
             universe.abort()
         }
     }
@@ -84,6 +99,13 @@ fn measure_once<const D: usize, N: ImageNetwork<D>>(
     let chosen = universe.share(&serde_json::to_vec(settings)?);
     *settings = serde_json::from_slice(&chosen)?;
     measured
+}
+
+/// Whether this rank is the first to fail. What breaks one stage often breaks its neighbours a moment later; the file system
+/// that all ranks share tells who was first, and the others are silent.
+fn speaks(folder: &Path) -> bool {
+    let made = OpenOptions::new().write(true).create_new(true).open(folder.join(STOPPED));
+    !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }
 
 /// Threads of a rank.
