@@ -63,7 +63,7 @@ impl Namespaces {
     }
 
     /// What the launcher runs in place of ssh: a daemon in a namespace, under a host name of its own.
-    fn agent(&self, folder: &Path) -> PathBuf {
+    fn agent(folder: &Path) -> PathBuf {
         let path = folder.join("agent");
         let script = "#!/bin/sh\nhost=$1\nshift\n\
                       exec ip netns exec $host unshare --uts sh -c \"hostname $host; $*\"\n";
@@ -103,7 +103,7 @@ fn a_cut_link_is_noticed_within_the_patience_and_nobody_hangs() {
     let out = folder.path().join("run");
     let plain = out.to_str().expect("a plain path");
     let hosts = namespaces.names.join(",");
-    let agent = namespaces.agent(folder.path());
+    let agent = Namespaces::agent(folder.path());
     let launcher = format!("{}.0/24", namespaces.control);
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "-np", "2", "-host", &hosts]);
