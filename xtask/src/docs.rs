@@ -164,7 +164,8 @@ mod tests {
         for folder in ["bench/runs", "docs"] {
             fs::create_dir_all(copy.join(folder)).expect("a folder");
         }
-        let runs = ["strategies.json", "ladder.json", "steps-2-threads.json", "train-digits.txt"];
+        let runs =
+            ["strategies.json", "ladder.json", "steps-2-threads.json", "train-digits.txt", "petra-memory.md"];
         let files = runs.map(|name| format!("bench/runs/{name}"));
         for file in files.iter().map(String::as_str).chain(DOCUMENTS) {
             fs::copy(root.join(file), copy.join(file)).expect("a copy");
