@@ -1,4 +1,4 @@
-//! Test accuracy by epoch of several runs, drawn into one picture.
+//! Test accuracy by epoch of several runs, or the agreement of a pipeline's gradients with true ones, drawn into one picture.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,10 @@ const TOP: f64 = 20.0;
 const BOTTOM: f64 = 380.0;
 const COLOURS: [&str; 6] = ["#c8553d", "#4a7fb5", "#3f8f5f", "#b08a2e", "#7a5aa6", "#666"];
 
-/// One run: its name, and accuracies after epochs, counted from one.
+/// At most so many points of a stage are drawn; more are averaged.
+const POINTS: usize = 60;
+
+/// One line: its name, and what was found where. Accuracies after epochs, counted from one, or cosines after batches.
 struct Curve {
     name: String,
     points: Vec<(f64, f64)>,
@@ -24,7 +27,8 @@ struct Curve {
 pub fn draw(picture: &str, metrics: &[&str]) -> ExitCode {
     let curves: Result<Vec<Curve>, String> = metrics.iter().map(|path| read(path)).collect();
     let written = curves.and_then(|curves| {
-        fs::write(picture, svg(&curves)).map_err(|error| format!("cannot write {picture}: {error}"))
+        let svg = svg(&curves, "Test accuracy by epoch", "epoch");
+        fs::write(picture, svg).map_err(|error| format!("cannot write {picture}: {error}"))
     });
     match written {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,6 +37,49 @@ pub fn draw(picture: &str, metrics: &[&str]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Reads the metrics of a pipeline and draws the agreement of each stage's gradients with the true ones.
+pub fn draw_alignment(picture: &str, metrics: &str) -> ExitCode {
+    let text = fs::read_to_string(metrics).map_err(|error| format!("cannot read {metrics}: {error}"));
+    let curves = text.and_then(|text| {
+        let curves = alignment(&text);
+        if curves.is_empty() { Err(format!("{metrics} has no alignment")) } else { Ok(curves) }
+    });
+    let written = curves.and_then(|curves| {
+        let svg = svg(&curves, "Cosine of gradients and true gradients", "batch");
+        fs::write(picture, svg).map_err(|error| format!("cannot write {picture}: {error}"))
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A line for each stage.
+fn alignment(text: &str) -> Vec<Curve> {
+    let row = |line: &str| -> Option<(f64, Vec<f64>)> {
+        let (_, after) = line.split_once("\"alignment\":[")?;
+        let cosines: Result<Vec<f64>, _> = after.split(']').next()?.split(',').map(str::parse).collect();
+        Some((number(line, "step")? + 1.0, cosines.ok()?))
+    };
+    let rows: Vec<(f64, Vec<f64>)> = text.lines().filter_map(row).collect();
+    let stages = rows.first().map_or(0, |(_, cosines)| cosines.len());
+    let every = rows.len().div_ceil(POINTS).max(1);
+    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
+    let line = |stage: usize| {
+        let points = rows.chunks(every).map(|some| {
+            let step = mean(&mut some.iter().map(|(step, _)| *step), some.len());
+            let cosine =
+                mean(&mut some.iter().map(|(_, all)| all.get(stage).copied().unwrap_or(0.0)), some.len());
+            (step, cosine.max(0.0))
+        });
+        Curve { name: format!("stage {stage}"), points: points.collect() }
+    };
+    (0..stages).map(line).collect()
 }
 
 /// The epochs of a file that were tested.
@@ -53,7 +100,7 @@ fn number(line: &str, field: &str) -> Option<f64> {
     after.split([',', '}']).next()?.parse().ok()
 }
 
-fn svg(curves: &[Curve]) -> String {
+fn svg(curves: &[Curve], title: &str, across: &str) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let last = points().map(|point| point.0).fold(1.0, f64::max);
     // Up to the next tenth.
@@ -63,8 +110,8 @@ fn svg(curves: &[Curve]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
          viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\
-         <title>Test accuracy by epoch</title><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
-         <text x=\"{}\" y=\"{}\" text-anchor=\"end\">epoch</text>",
+         <title>{title}</title><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
+         <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{across}</text>",
         RIGHT,
         BOTTOM + 32.0
     );
@@ -122,9 +169,18 @@ mod tests {
     }
 
     #[test]
+    fn every_stage_has_a_line_of_its_cosines() {
+        let text = "{\"step\":9,\"loss\":2.0,\"alignment\":[0.5,1.0]}\n{\"step\":10}\n{\"step\":19,\"alignment\":[0.25,-0.5]}";
+        let curves = alignment(text);
+        assert_eq!(curves.len(), 2);
+        assert_eq!(curves[0].points, [(10.0, 0.5), (20.0, 0.25)]);
+        assert_eq!(curves[1].points, [(10.0, 1.0), (20.0, 0.0)]);
+    }
+
+    #[test]
     fn the_highest_accuracy_is_inside_the_picture() {
         let curve = Curve { name: "a".to_owned(), points: vec![(1.0, 0.3), (2.0, 0.55)] };
-        let svg = svg(&[curve]);
+        let svg = svg(&[curve], "a title", "epoch");
         // 0.55 of at most 0.6, and the last epoch at the right.
         assert!(svg.contains("540.0,50.0"), "{svg}");
         assert!(svg.contains("a 55.0 %"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use reprop_report::{Format, Peers, Results, Run, ladder_svg};
 
 /// Documents with parts that are made.
-const DOCUMENTS: [&str; 2] = ["README.md", "GUIDE.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "GUIDE.md", "docs/petra.md"];
 
 /// What is made, and from what.
 struct Runs {
@@ -18,6 +18,8 @@ struct Runs {
     peers: Peers,
     /// What `reprop train` printed.
     train: String,
+    /// What stages keep, by formula.
+    petra_memory: String,
 }
 
 impl Runs {
@@ -34,6 +36,7 @@ impl Runs {
             ladder: results("ladder.json")?,
             peers: Peers::parse(&text(peers)?).map_err(|error| format!("bench/runs/{peers}: {error}"))?,
             train: text("train-digits.txt")?,
+            petra_memory: text("petra-memory.md")?,
         })
     }
 
@@ -50,6 +53,7 @@ impl Runs {
             "strategies" => Some(Format::Markdown.render(&self.strategies, None)),
             "ladder" => Some(Format::Markdown.render(&self.ladder, None)),
             "peers" => Some(self.peers.markdown("step")),
+            "petra-memory" => Some(self.petra_memory.clone()),
             "train" => Some(format!("```text\n{}```\n", self.train)),
             _ => None,
         }
@@ -160,7 +164,8 @@ mod tests {
         for folder in ["bench/runs", "docs"] {
             fs::create_dir_all(copy.join(folder)).expect("a folder");
         }
-        let runs = ["strategies.json", "ladder.json", "steps-2-threads.json", "train-digits.txt"];
+        let runs =
+            ["strategies.json", "ladder.json", "steps-2-threads.json", "train-digits.txt", "petra-memory.md"];
         let files = runs.map(|name| format!("bench/runs/{name}"));
         for file in files.iter().map(String::as_str).chain(DOCUMENTS) {
             fs::copy(root.join(file), copy.join(file)).expect("a copy");

@@ -42,6 +42,23 @@ const MPI_CHECKS: &[(&str, &[&str])] = &[
         &["test", "--release", "-p", "reprop-cli", "--features", "mpi", "--test", "mpi", "--locked"],
     ),
 ];
+/// A link that is cut between ranks in network namespaces. Needs root and iproute2 beside MPI.
+const LINK_CHECK: &[(&str, &[&str])] = &[(
+    "a cut link",
+    &[
+        "test",
+        "--release",
+        "-p",
+        "reprop-cli",
+        "--features",
+        "mpi",
+        "--test",
+        "mpi_link",
+        "--locked",
+        "--",
+        "--include-ignored",
+    ],
+)];
 /// The report in a real browser. Needs chromium.
 const BROWSER_CHECK: &[(&str, &[&str])] = &[(
     "report in a browser",
@@ -54,6 +71,8 @@ const BROWSERS: [&str; 5] =
 const BROWSER_REQUIRED: &str = "REPROP_BROWSER_REQUIRED";
 /// Set to make a missing MPI a failure.
 const MPI_REQUIRED: &str = "REPROP_MPI_REQUIRED";
+/// Set to make missing network namespaces a failure.
+const NAMESPACES_REQUIRED: &str = "REPROP_NAMESPACES_REQUIRED";
 /// Set to make a missing Python a failure.
 const PYTHON_REQUIRED: &str = "REPROP_PYTHON_REQUIRED";
 
@@ -80,6 +99,12 @@ pub fn check(root: &Path) -> ExitCode {
         name: "mpi",
         why: "no mpirun; install openmpi-bin, libopenmpi-dev and libclang-dev",
     };
+    let namespaces = Need {
+        there: mpi.there && has_namespaces(),
+        required: NAMESPACES_REQUIRED,
+        name: "a cut link",
+        why: "no network namespaces; it needs root, iproute2 and mpirun",
+    };
     let browser = Need {
         there: env::var_os("BROWSER_PROGRAM").is_some()
             || BROWSERS.into_iter().any(|browser| answers(browser, &["--version"])),
@@ -93,7 +118,7 @@ pub fn check(root: &Path) -> ExitCode {
         name: "python",
         why: "it needs python3 from 3.11 on with venv, and pip with a package index",
     };
-    for need in [&mpi, &browser, &package] {
+    for need in [&mpi, &namespaces, &browser, &package] {
         if need.is_missed() {
             eprintln!("==> {} failed: {}", need.name, need.why);
             return ExitCode::FAILURE;
@@ -105,7 +130,8 @@ pub fn check(root: &Path) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let checks = CHECKS.iter().chain(if browser.there { BROWSER_CHECK } else { &[] });
-    let mut checks = checks.chain(if mpi.there { MPI_CHECKS } else { &[] });
+    let checks = checks.chain(if mpi.there { MPI_CHECKS } else { &[] });
+    let mut checks = checks.chain(if namespaces.there { LINK_CHECK } else { &[] });
     if !checks.all(|(name, arguments)| run(name, arguments)) {
         return ExitCode::FAILURE;
     }
@@ -120,12 +146,25 @@ pub fn check(root: &Path) -> ExitCode {
         eprintln!("==> {} failed: {}", package.name, package.why);
         return ExitCode::FAILURE;
     }
-    for Need { there, name, why, .. } in [mpi, browser, package] {
+    for Need { there, name, why, .. } in [mpi, namespaces, browser, package] {
         if !there {
             eprintln!("==> {name} was NOT checked: {why}");
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Whether network namespaces with links between them can be made: tried with one.
+fn has_namespaces() -> bool {
+    let name = format!("reprop-try-{}", std::process::id());
+    let made = answers("ip", &["netns", "add", &name]);
+    let linked = made
+        && answers("ip", &["-n", &name, "link", "add", "one", "type", "veth", "peer", "name", "two"])
+        && answers("ip", &["-n", &name, "link", "add", "three", "type", "bridge"]);
+    if made {
+        answers("ip", &["netns", "del", &name]);
+    }
+    linked
 }
 
 /// Whether a program is there and ends well.

@@ -1,6 +1,6 @@
 //! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask docs`: tables and pictures of documents, made from
-//! archived runs. `cargo xtask curves`: what archived runs learned, as a picture. `cargo xtask python`: the Python package's
-//! wheel and tests.
+//! archived runs. `cargo xtask curves`: what archived runs learned, as a picture. `cargo xtask alignment`: how well the stages of a
+//! pipeline agreed with true gradients. `cargo xtask python`: the Python package's wheel and tests.
 
 mod curves;
 mod docs;
@@ -26,8 +26,11 @@ fn main() -> ExitCode {
         ["python"] if python::check() == python::Verdict::Passed => ExitCode::SUCCESS,
         ["python"] => ExitCode::FAILURE,
         ["curves", picture, ref metrics @ ..] if !metrics.is_empty() => curves::draw(picture, metrics),
+        ["alignment", picture, metrics] => curves::draw_alignment(picture, metrics),
         _ => {
-            eprintln!("usage: cargo xtask check, docs, python, or curves PICTURE.svg METRICS.jsonl...");
+            eprintln!(
+                "usage: cargo xtask check, docs, python, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
+            );
             ExitCode::from(2)
         }
     }

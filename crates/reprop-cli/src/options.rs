@@ -227,6 +227,9 @@ pub struct TrainOptions {
     /// The highest learning rate, reached after the warm-up; by default the recipe's for this batch.
     #[arg(long, value_name = "RATE", value_parser = learning_rate)]
     pub lr: Option<f64>,
+    /// Epochs in which the learning rate rises; by default the recipe's, in proportion to the epochs of the run.
+    #[arg(long, value_name = "EPOCHS", value_parser = warm_up_epochs)]
+    pub rate_warm_up: Option<f64>,
     /// Judge by a moving average of the weights, which keeps this much of itself in a step, such as 0.999.
     #[arg(long, value_name = "DECAY", value_parser = decay)]
     pub ema: Option<f64>,
@@ -316,6 +319,14 @@ pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn warm_up_epochs(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(epochs) if epochs.is_finite() && epochs >= 0.0 => Ok(epochs),
+        Ok(epochs) => Err(format!("must be a finite number from 0 on, found {epochs}")),
         Err(error) => Err(error.to_string()),
     }
 }

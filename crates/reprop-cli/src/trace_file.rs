@@ -22,10 +22,10 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
 }
 
 /// Writes one row for each of several traces that began together.
-pub fn write_rows(path: &Path, traces: &[Trace], name: &str) -> Result<(), Failure> {
-    let rows = traces.iter().enumerate().flat_map(|(row, trace)| {
-        let spans = trace.spans().into_iter().map(move |span| event(&Span { worker: row, ..span }));
-        [json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": format!("{name} {row}")}})]
+pub fn write_rows(path: &Path, traces: &[(String, Vec<Span>)]) -> Result<(), Failure> {
+    let rows = traces.iter().enumerate().flat_map(|(row, (name, spans))| {
+        let spans = spans.iter().map(move |span| event(&Span { worker: row, ..*span }));
+        [json!({"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}})]
             .into_iter()
             .chain(spans)
     });

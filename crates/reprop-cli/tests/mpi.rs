@@ -84,6 +84,48 @@ fn any_number_of_ranks_ends_with_the_parameters_of_one_process() {
     }
 }
 
+#[test]
+fn replicas_on_ranks_end_with_the_parameters_of_one_process_and_draw_a_row_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.json");
+    let options = ["petra", "--stages", "2", "--replicas", "2", "--queue", "f16", "--out"];
+    let alone = folder.path().join("alone");
+    let expected = last_line(&stdout(&[&SMALL[..], &options, &[text(&alone)]].concat()));
+    let out = folder.path().join("ranks");
+    let output = on_ranks(4, &[&SMALL[..], &options, &[text(&out), "--trace", text(&trace)]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = last_line(&String::from_utf8_lossy(&output.stdout));
+    for field in ["parameters_digest", "test_accuracy", "steps"] {
+        assert_eq!(found[field], expected[field], "{field}");
+    }
+    let trace: Value = serde_json::from_slice(&fs::read(trace).expect("a trace")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let rows: Vec<&str> = events
+        .iter()
+        .filter(|event| event["ph"] == "M")
+        .filter_map(|row| row["args"]["name"].as_str())
+        .collect();
+    assert_eq!(
+        rows,
+        ["replica 0, stage 0", "replica 0, stage 1", "replica 1, stage 0", "replica 1, stage 1"]
+    );
+    for row in 0..4 {
+        assert!(events.iter().any(|event| event["ph"] == "X" && event["tid"] == row), "row {row} is empty");
+    }
+}
+
+#[test]
+fn what_the_first_rank_measures_all_ranks_take() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let options = ["petra", "--stages", "3", "--split", "measured", "--warm-up", "auto", "--out", text(&out)];
+    let output = on_ranks(3, &[&SMALL[..], &options].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let settings: Value =
+        serde_json::from_slice(&fs::read(out.join("settings.json")).expect("settings")).expect("JSON");
+    assert_eq!(settings["pipeline"]["stages"].as_array().map(Vec::len), Some(3));
+}
+
 /// Processes whose command line ends with `--out FOLDER`, and the rank of each.
 fn ranks_of(folder: &Path) -> Vec<(u32, String)> {
     let processes = fs::read_dir("/proc").expect("processes").filter_map(|entry| {

@@ -141,9 +141,13 @@ fn what_cannot_be_a_pipeline_is_refused_with_its_numbers() {
     let path = out.to_str().expect("a plain path");
     for (options, word) in [
         (&["--method", "petra", "--stages", "9"][..], "9 stages"),
-        (&["--method", "petra", "--stages", "3", "--cuts", "4,2"], "2 cuts"),
+        (&["--method", "petra", "--stages", "3", "--split", "4,2"], "2 cuts"),
+        (&["--method", "petra", "--split", "half"], "measured"),
+        (&["--method", "petra", "--queue", "u4"], "no queue of"),
         (&["--method", "petra", "--accumulate", "5"], "96 batches"),
         (&["--method", "nothing"], "no method called"),
+        (&["--method", "petra", "--model", "lstm-char"], "cannot be cut into stages"),
+        (&["--method", "petra", "--model", "rev-roberta-base"], "cannot be cut into stages"),
         (&["--stages", "2"], "--method"),
         (&["--method", "petra", "--warm-up", "0.5"], "from 1 to 64"),
     ] {
@@ -156,6 +160,132 @@ fn what_cannot_be_a_pipeline_is_refused_with_its_numbers() {
     let again = run(&[&SMALL[..], &["--method", "petra", "--out", path]].concat());
     let errors = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(again.status.code() == Some(1) && errors.contains("--resume"), "{errors}");
+}
+
+fn metrics(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("metrics.jsonl")).expect("metrics");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+#[test]
+fn measured_stages_are_kept_with_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("measured");
+    let options = ["--method", "petra", "--stages", "2", "--warm-up"];
+    let measured = train(&out, &[&options[..], &["auto", "--split", "measured"]].concat());
+    let settings: Value =
+        serde_json::from_slice(&fs::read(out.join("settings.json")).expect("settings")).expect("JSON");
+    let pipeline = &settings["pipeline"];
+    let cut = pipeline["stages"][0]["end"].as_u64().expect("a cut");
+    assert!((1..6).contains(&cut) && pipeline["stages"][1]["end"] == 6, "{pipeline}");
+    let depth = pipeline["warm_up"].as_f64().expect("a depth");
+    assert!(depth >= 1.0, "{pipeline}");
+    // The same by hand.
+    let (cut, depth) = (cut.to_string(), depth.to_string());
+    let by_hand = [&options[..], &[&depth, "--split", &cut]].concat();
+    let by_hand = train(&folder.path().join("by-hand"), &by_hand);
+    assert_eq!(measured["parameters_digest"], by_hand["parameters_digest"]);
+}
+
+#[test]
+fn metrics_tell_tests_after_epochs_and_how_well_gradients_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ["--method", "petra", "--stages", "3", "--alignment", "10"];
+    let done = train(folder.path(), &options);
+    let lines = metrics(folder.path());
+    assert_eq!(lines.len(), 96);
+    // 1437 digits in batches of 32: 45 of them are an epoch.
+    let tested: Vec<u64> = lines
+        .iter()
+        .filter(|line| line["test_accuracy"].is_f64())
+        .filter_map(|line| line["step"].as_u64())
+        .collect();
+    assert_eq!(tested, [44, 89]);
+    let compared: Vec<&Value> = lines.iter().filter(|line| line["alignment"].is_array()).collect();
+    assert_eq!(compared.len(), 9);
+    for line in compared {
+        let cosines: Vec<f64> =
+            line["alignment"].as_array().expect("cosines").iter().filter_map(Value::as_f64).collect();
+        assert!(cosines.len() == 3 && cosines.iter().all(|cosine| cosine.abs() <= 1.0), "{cosines:?}");
+    }
+    let plain = train(&folder.path().join("plain"), &options[..4]);
+    assert_eq!(done["parameters_digest"], plain["parameters_digest"]);
+}
+
+#[test]
+fn a_test_after_an_epoch_is_that_of_ordinary_training() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tests = |name: &str, options: &[&str]| {
+        let out = folder.path().join(name);
+        train(&out, options);
+        metrics(&out).iter().map(|line| line["test_accuracy"].clone()).collect::<Vec<_>>()
+    };
+    let expected = tests("plain", &["--strategy", "stored"]);
+    assert_eq!(tests("stages", &["--method", "backprop", "--stages", "3"]), expected);
+}
+
+/// A recipe that mixes samples and clips gradients.
+#[test]
+fn mixing_and_clipping_in_one_stage_are_those_of_ordinary_training() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recipe = ["--recipe", "rev-vit-imagenet"];
+    let of = |name: &str, options: &[&str]| {
+        train(&folder.path().join(name), &[&recipe[..], options].concat())["parameters_digest"].clone()
+    };
+    let expected = of("plain", &["--strategy", "stored"]);
+    assert_eq!(of("one", &["--method", "petra", "--stages", "1"]), expected);
+    // Each of three stages clips by itself.
+    assert_ne!(of("three", &["--method", "backprop", "--stages", "3"]), expected);
+}
+
+#[test]
+fn rates_grow_with_what_an_update_sees() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rate = |name: &str, options: &[&str]| {
+        let out = folder.path().join(name);
+        let path = out.to_str().expect("a plain path");
+        let steps = [
+            "train",
+            "--model",
+            "rev-resnet-18",
+            "--width",
+            "4",
+            "--recipe",
+            "petra-cifar10",
+            "--batch",
+            "16",
+        ];
+        stdout(&[&steps[..], &["--steps", "4", "--method", "petra", "--out", path], options].concat());
+        let settings: Value =
+            serde_json::from_slice(&fs::read(out.join("settings.json")).expect("settings")).expect("JSON");
+        settings["lr"].as_f64().expect("a rate")
+    };
+    let one = rate("one", &["--rate-warm-up", "0.01"]);
+    for (name, options) in
+        [("k", &["--accumulate", "4"][..]), ("r", &["--accumulate", "2", "--replicas", "2"])]
+    {
+        let more = rate(name, options);
+        assert!((more - 4.0 * one).abs() < 1e-12, "{name}: {more} {one}");
+    }
+}
+
+/// Bytes that the allocator may hold more in a longer run.
+const GROWTH: f64 = 1.05;
+
+#[test]
+fn many_stages_on_few_cores_hold_no_more_bytes_the_longer_they_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let peak = |steps: &str| {
+        let out = folder.path().join(steps);
+        let path = out.to_str().expect("a plain path");
+        let options = [
+            "train", "--depth", "12", "--width", "16", "--batch", "32", "--method", "petra", "--stages", "8",
+        ];
+        let done = last_line(&stdout(&[&options[..], &["--steps", steps, "--out", path]].concat()));
+        done["peak_bytes"].as_f64().expect("a peak")
+    };
+    let (short, long) = (peak("60"), peak("300"));
+    assert!(long < GROWTH * short, "{short} {long}");
 }
 
 /// Open MPI tells its ranks who they are by these variables.

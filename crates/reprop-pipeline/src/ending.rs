@@ -18,18 +18,23 @@ const LAST: u8 = 4;
 impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J, T> {
     /// Tells the job about a batch that every stage has done.
     pub(crate) fn tell(&mut self, report: &Report) -> Result<()> {
+        if !self.leads() {
+            return Ok(());
+        }
         self.job.report(report).map_err(self.job_failed())?;
         self.commit()
     }
 
     /// The last record that this stage and all above have saved.
     pub(crate) fn saved_here_and_above(&self) -> Option<u64> {
-        if self.ends() { self.saved } else { self.saved.min(self.saved_above) }
+        let saved = self.saved_here();
+        if self.ends() { saved } else { saved.min(self.saved_above) }
     }
 
     fn commit(&mut self) -> Result<()> {
         let saved = self.saved_here_and_above();
         if let Some(batch) = saved
+            && self.leads()
             && saved > self.committed
         {
             self.job.commit(batch).map_err(self.job_failed())?;
@@ -98,13 +103,17 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
 
     /// After the last batch: the test goes up; parameters, summaries and the test's result come down.
     pub(crate) fn finish(mut self) -> Result<Outcome<N>> {
+        self.part_from_replicas()?;
         if self.begins() {
-            self.test()?;
+            if self.leads() {
+                self.test()?;
+            }
         } else {
             loop {
                 let message = self.receive(Side::Below)?;
                 match message.header.kind {
                     Kind::Evaluate => self.evaluate(message)?,
+                    Kind::Probe => self.align_up(message)?,
                     Kind::Close => break,
                     _ => return Err(self.strange("the end", &message)),
                 }
@@ -134,6 +143,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
                     break;
                 }
                 Kind::Evaluated => self.pass_down(message)?,
+                Kind::Probed => self.align_down(message)?,
                 Kind::Parameter | Kind::Summary if !self.begins() => {
                     self.transport.send(Side::Below, message)?;
                 }

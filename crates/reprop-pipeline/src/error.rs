@@ -72,6 +72,17 @@ pub enum Error {
         /// How long.
         waited: Duration,
     },
+    /// The same stage of another replica has stopped, or did nothing for too long.
+    #[error("stage {stage} {} for its replicas", match waited {
+        Some(waited) => format!("waited {waited:?}"),
+        None => "has nobody left to wait".to_owned(),
+    })]
+    Replica {
+        /// Who noticed.
+        stage: usize,
+        /// How long it waited, unless the replica is gone.
+        waited: Option<Duration>,
+    },
     /// A stage's thread panicked.
     #[error("stage {stage} ended in a panic; the message above tells where")]
     Panicked {
@@ -111,7 +122,7 @@ pub enum Error {
 impl Error {
     /// Whether it only tells that another stage stopped, which has an error of its own.
     pub fn is_echo(&self) -> bool {
-        matches!(self, Self::Neighbour { .. })
+        matches!(self, Self::Neighbour { .. } | Self::Replica { waited: None, .. })
     }
 }
 

@@ -1,7 +1,5 @@
 //! What stages keep, told before they run.
 
-use std::ops::Range;
-
 use reprop::{Pass, Piece, Stem};
 
 use crate::{Method, Piped, Settings};
@@ -11,7 +9,7 @@ use crate::{Method, Piped, Settings};
 pub struct StageSizes {
     /// Its input.
     pub input: u64,
-    /// Inputs of its parts that are not reversible, the stem's included.
+    /// Inputs of its parts that are not reversible, the stem's included, as they wait in their queue.
     pub rerun: u64,
 }
 
@@ -28,7 +26,7 @@ pub struct Kept {
 /// tell the shape of its streams.
 pub fn stage_sizes<const D: usize, N: Piped<D>>(
     network: &N,
-    stages: &[Range<usize>],
+    settings: &Settings,
     batch: usize,
     input: u64,
     pass: &Pass,
@@ -38,17 +36,17 @@ pub fn stage_sizes<const D: usize, N: Piped<D>>(
     // What enters each place, and what of it is kept for a rerun.
     let mut places = vec![(input, input)];
     for (index, piece) in network.pieces().into_iter().enumerate() {
-        let entering = bytes(dims);
+        let (entering, entered) = (bytes(dims), dims);
         match piece {
             Piece::Block(_) => places.push((entering, 0)),
             Piece::Transition(transition) => {
                 dims = transition.footprint(dims, &pass.context(index + 1))?.0;
-                places.push((entering, entering));
+                places.push((entering, 2 * settings.queue.bytes(&entered)));
             }
         }
     }
     places.push((bytes(dims), 0));
-    let sizes = stages.iter().map(|stage| StageSizes {
+    let sizes = settings.stages.iter().map(|stage| StageSizes {
         input: places[stage.start].0,
         rerun: places[stage.clone()].iter().map(|place| place.1).sum(),
     });

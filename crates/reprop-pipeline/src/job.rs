@@ -1,6 +1,6 @@
 //! The caller's side of a pipeline: data, passes, optimizer, records.
 
-use burn::optim::ModuleOptimizer;
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Device;
 use reprop::{Head, Input, Network, Output, Pass, Stem, Target};
 
@@ -31,14 +31,18 @@ pub struct Orders {
 impl Orders {
     const RECORD: u8 = 1;
     const STOP: u8 = 2;
+    const EVALUATE: u8 = 4;
 
-    /// What other stages must know.
+    /// What other stages, and records, must know.
     pub(crate) fn flags(self) -> u8 {
-        u8::from(self.record) * Self::RECORD + u8::from(self.stop) * Self::STOP
+        u8::from(self.record) * Self::RECORD
+            + u8::from(self.stop) * Self::STOP
+            + u8::from(self.evaluate) * Self::EVALUATE
     }
 
     pub(crate) fn from_flags(flags: u8) -> Self {
-        Self { record: flags & Self::RECORD != 0, stop: flags & Self::STOP != 0, evaluate: false }
+        let has = |flag| flags & flag != 0;
+        Self { record: has(Self::RECORD), stop: has(Self::STOP), evaluate: has(Self::EVALUATE) }
     }
 }
 
@@ -58,8 +62,9 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
     /// The device of inputs and messages, off any graph.
     fn device(&self) -> Device;
 
-    /// The pass of a training batch in a stage.
-    fn pass(&self, stage: usize, batch: u64) -> Pass;
+    /// The pass of a training batch in a worker. Workers are counted through the stages of the first replica, then those of
+    /// the next.
+    fn pass(&self, worker: usize, batch: u64) -> Pass;
 
     /// The pass of a test batch.
     fn evaluation_pass(&self) -> Pass;
@@ -70,7 +75,7 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
     /// The learning rate of the update after a batch, counted by the stage itself.
     fn rate(&self, batch: u64) -> f64;
 
-    /// A training batch; asked of the first stage.
+    /// A training batch; asked of the first stage. With `R` replicas, replica `r` asks for every `R`-th batch from `r` on.
     fn batch(&self, batch: u64) -> (Input<D, N>, Target<D, N>);
 
     /// A test batch, or nothing after the last; asked of the first stage.
@@ -101,6 +106,23 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
         Ok(())
     }
 
+    /// Gradients as the optimizer of a stage is to see them, which may clip them.
+    fn shape(&self, network: &N, gradients: GradientsParams) -> GradientsParams {
+        let _ = network;
+        gradients
+    }
+
+    /// How well the gradients of a batch agreed with the true ones, if the settings ask for it: the cosine of each stage,
+    /// from the first to the last; told to the first stage.
+    ///
+    /// # Errors
+    ///
+    /// A sentence; the pipeline stops.
+    fn aligned(&self, batch: u64, cosines: &[f64]) -> Result<(), String> {
+        let _ = (batch, cosines);
+        Ok(())
+    }
+
     /// The result of an evaluation that was ordered; told to the first stage.
     ///
     /// # Errors
@@ -111,13 +133,13 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
         Ok(())
     }
 
-    /// Saves a stage's part of a record.
+    /// Saves a worker's part of a record.
     ///
     /// # Errors
     ///
     /// A sentence; the pipeline stops.
-    fn save(&self, stage: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {
-        let _ = (stage, batch, record);
+    fn save(&self, worker: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {
+        let _ = (worker, batch, record);
         Ok(())
     }
 
@@ -131,13 +153,13 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
         Ok(())
     }
 
-    /// A stage's part of the record to go on from.
+    /// A worker's part of the record to go on from.
     ///
     /// # Errors
     ///
     /// A sentence; the pipeline does not start.
-    fn load(&self, stage: usize) -> Result<Option<Vec<u8>>, String> {
-        let _ = stage;
+    fn load(&self, worker: usize) -> Result<Option<Vec<u8>>, String> {
+        let _ = worker;
         Ok(None)
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! The [`Order`] of a stage is fixed, so that a run on many machines ends with the bits of a run in one process.
 
+mod align;
 mod ending;
 mod error;
 mod formula;
@@ -16,7 +17,10 @@ mod method;
 mod order;
 mod parameters;
 mod part;
+mod probe;
+mod queue;
 mod record;
+mod replicas;
 mod report;
 mod run;
 mod settings;
@@ -32,6 +36,8 @@ pub use job::{Job, Orders, Piped, Score};
 pub use message::{Header, Kind, Message};
 pub use method::{Method, UnknownMethod};
 pub use order::{Order, Turn};
+pub use probe::{PlaceTimes, probe};
+pub use queue::{Queue, UnknownQueue};
 pub use report::{Report, Summary};
 pub use run::run_in_process;
 pub use settings::{Settings, needed_depth};

@@ -31,10 +31,16 @@ pub enum Kind {
     Summary,
     /// The last message in its direction.
     Close,
+    /// Activations and labels on their way up, for true gradients to compare with.
+    Probe,
+    /// True gradients on their way down.
+    Probed,
+    /// What replicas of a stage tell each other.
+    Replica,
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 14] = [
         Self::Forward,
         Self::Backward,
         Self::Evaluate,
@@ -46,6 +52,9 @@ impl Kind {
         Self::Optimizer,
         Self::Summary,
         Self::Close,
+        Self::Probe,
+        Self::Probed,
+        Self::Replica,
     ];
 }
 

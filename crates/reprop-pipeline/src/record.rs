@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use burn::module::ParamId;
 use burn::optim::OptimizerRecord;
 use burn::tensor::{Bytes, TensorData};
-use reprop::{Entry, Gradients, Streams, named_gradients};
+use reprop::{Entry, Gradients, Holder, Streams, named_gradients};
 
 use crate::parameters::{self, Named};
 use crate::report::numbers;
 use crate::stash::{Flight, Memory};
 use crate::{
-    Error, Header, Job, Kind, Message, Method, Orders, Piped, Report, Result, Transport, Wire, Worker,
+    Error, Header, Job, Kind, Message, Method, Orders, Piped, Queue, Report, Result, Transport, Wire, Worker,
 };
 
 impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J, T> {
@@ -26,7 +26,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
     pub(crate) fn save(&mut self, batch: u64) -> Result<()> {
         self.take_messages_in_flight(batch)?;
         let record = self.record(batch)?;
-        self.job.save(self.index, batch, record).map_err(self.job_failed())?;
+        self.job.save(self.worker(), batch, record).map_err(self.job_failed())?;
         self.saved = Some(batch);
         Ok(())
     }
@@ -88,6 +88,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
                 // The data has it.
                 Memory::Input { entry: Entry::Input(_), .. } => {}
                 Memory::Input { entry: Entry::Streams(streams), .. } => streams.clone().pack(&mut tensors),
+                Memory::Packed { tensors: packed, .. } => tensors.extend(packed.iter().cloned()),
                 Memory::Trail(trail) => trail.inputs().for_each(|streams| streams.clone().pack(&mut tensors)),
             }
             put(Message::new(self.header(Kind::Input, flight.batch), tensors));
@@ -176,13 +177,20 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             return Err(self.damaged(format!("batch {batch} has no beginning")));
         };
         let (updates, orders) = (updates as u64, Orders::from_flags(flags as u8));
+        let report = Report { batch, ..Report::default() };
+        let method = self.settings.method;
+        if method.recovers() && self.settings.queue != Queue::F32 && tensors.len() > 0 {
+            let (input, tensors) = (self.begins().then(|| self.input(batch)), tensors.collect());
+            let held = self.meter.hold(Holder::Streams, bytes);
+            let memory = Memory::Packed { input, tensors, held };
+            return Ok(Flight { batch, memory, orders, bytes, updates, report });
+        }
         let mut streams = Vec::new();
         while tensors.len() > 0 {
             let pair = Streams::unpack(&mut tensors, &device);
             streams.push(pair.ok_or_else(|| self.damaged(format!("batch {batch} is of another shape")))?);
         }
         let input = self.begins().then(|| self.input(batch));
-        let method = self.settings.method;
         let memory = if matches!(method, Method::Delayed | Method::Dsp) {
             let entry = input.map(Entry::Input).or_else(|| streams.pop().map(Entry::Streams));
             let entry = entry.ok_or_else(|| self.damaged(format!("batch {batch} has no input")))?;
@@ -192,7 +200,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             let trail = self.stage(&self.network)?.trail(input, streams, self.pass(batch), self.overlap());
             Memory::Trail(trail.map_err(|error| self.damaged(error.to_string()))?)
         };
-        Ok(Flight { batch, memory, orders, bytes, updates, report: Report { batch, ..Report::default() } })
+        Ok(Flight { batch, memory, orders, bytes, updates, report })
     }
 
     fn damaged(&self, what: String) -> Error {

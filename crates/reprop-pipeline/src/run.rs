@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use crate::transport::credits;
-use crate::{Error, Job, Outcome, Piped, Result, Settings, Worker, links};
+use crate::transport::{credits, replicated};
+use crate::{Error, Job, Outcome, Piped, Result, Settings, Worker};
 
-/// Trains `network` with one thread, or `threads` of them, for each stage.
+/// Trains `network` with one thread, or `threads` of them, for each stage of each replica.
 ///
 /// A stage that fails makes the others stop: they find its end of their link gone. The error is that of the stage that
 /// failed first in the row, not what its neighbours say of it.
@@ -20,7 +20,8 @@ pub fn run_in_process<const D: usize, N: Piped<D>, J: Job<D, N>>(
     threads: usize,
 ) -> Result<Outcome<N>> {
     settings.check(network.places())?;
-    let ends = links(settings.stages.len(), credits(settings.depth), settings.patience);
+    let ends =
+        replicated(settings.replicas, settings.stages.len(), credits(settings.depth), settings.patience);
     let mut results: Vec<Result<Outcome<N>>> = thread::scope(|scope| {
         let stages: Vec<_> = ends
             .into_iter()
@@ -36,7 +37,7 @@ pub fn run_in_process<const D: usize, N: Piped<D>, J: Job<D, N>>(
             })
             .collect();
         let join = |(stage, handle): (usize, thread::ScopedJoinHandle<'_, _>)| {
-            handle.join().unwrap_or(Err(Error::Panicked { stage }))
+            handle.join().unwrap_or(Err(Error::Panicked { stage: stage % settings.stages.len() }))
         };
         stages.into_iter().enumerate().map(join).collect()
     });

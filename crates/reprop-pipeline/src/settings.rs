@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::{Error, Method, Result};
+use crate::{Error, Method, Queue, Result};
 
 /// PETRA's depth.
 const DEPTH: f64 = 2.0;
@@ -36,17 +36,44 @@ pub struct Settings {
     pub patience: Duration,
     /// Marks the messages of this run.
     pub run: u64,
+    /// How inputs wait for their backward in parts that are not reversible.
+    pub queue: Queue,
+    /// Pipelines side by side, each with batches of its own; the gradients of a stage are summed over them.
+    pub replicas: usize,
+    /// Compare gradients with the true ones every so many updates; 0 never does.
+    pub alignment: u64,
 }
 
 impl Settings {
     /// PETRA's depth, an update after every backward, and five minutes of patience.
     pub fn new(method: Method, stages: Vec<Range<usize>>, batches: u64) -> Self {
-        Self { method, stages, batches, accumulate: 1, depth: DEPTH, patience: PATIENCE, run: 0 }
+        Self {
+            method,
+            stages,
+            batches,
+            accumulate: 1,
+            depth: DEPTH,
+            patience: PATIENCE,
+            run: 0,
+            queue: Queue::F32,
+            replicas: 1,
+            alignment: 0,
+        }
     }
 
     /// Forwards that a stage does before its first backward.
     pub fn warm_up(&self, stage: usize) -> u64 {
         self.method.warm_up(stage, self.stages.len(), self.depth)
+    }
+
+    /// Workers of all stages and replicas.
+    pub fn workers(&self) -> usize {
+        self.stages.len() * self.replicas
+    }
+
+    /// Whether the gradients of a batch are compared with the true ones: those of the last batch of an update.
+    pub(crate) fn aligns(&self, batch: u64) -> bool {
+        self.alignment > 0 && (batch + 1).is_multiple_of(self.alignment * self.accumulate)
     }
 
     /// An error unless the stages are all of `places` places, in order.
@@ -55,7 +82,7 @@ impl Settings {
             .stages
             .iter()
             .try_fold(0, |end, stage| (stage.start == end && !stage.is_empty()).then_some(stage.end));
-        if ends == Some(places) && self.accumulate > 0 {
+        if ends == Some(places) && self.accumulate > 0 && self.replicas > 0 {
             Ok(())
         } else {
             Err(Error::Stages { stages: self.stages.len(), places })

@@ -2,7 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use reprop::{Entry, Trail};
+use burn::tensor::TensorData;
+use reprop::{Entry, Held, Input, Trail};
 
 use crate::{Orders, Piped, Report};
 
@@ -11,6 +12,9 @@ use crate::{Orders, Piped, Report};
 pub(crate) enum Memory<const D: usize, N: Piped<D>> {
     /// What the forward left.
     Trail(Trail<D, N>),
+    /// What the forward left, in fewer bits: inputs of parts that are not reversible, and the network's input where it
+    /// begins here.
+    Packed { input: Option<Input<D, N>>, tensors: Vec<TensorData>, held: Held },
     /// The input, which is run again; and the parameters to do it with, if not today's.
     Input { entry: Entry<D, N>, version: Option<N> },
 }

@@ -4,15 +4,19 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Instant;
 
-use burn::module::ParamId;
-use burn::optim::ModuleOptimizer;
-use burn::tensor::TensorData;
-use reprop::{Descent, Entry, Gradients, Input, Keep, Meter, Pass, Saved, Stage, Streams, Target};
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{Tensor, TensorData};
+use reprop::{
+    Descent, Entry, Gradients, Holder, Input, Keep, Meter, Pass, Saved, Stage, Statistics, Streams, Target,
+    Trail,
+};
 
+use crate::align::Aligning;
 use crate::stash::{Flight, Memory, Stash};
 use crate::{
-    Error, Header, Job, Kind, Message, Method, Order, Orders, Piped, Report, Result, Settings, Side, Summary,
-    Transport, Turn, Wire, parameters, part,
+    Error, Header, Job, Kind, Message, Method, Order, Orders, Piped, Queue, Report, Result, Settings, Side,
+    Summary, Transport, Turn, Wire, parameters, part,
 };
 
 /// One stage at work: its parameters, its optimizer, its batches in flight, its neighbours.
@@ -21,6 +25,7 @@ pub struct Worker<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> {
     pub(crate) settings: &'j Settings,
     pub(crate) transport: T,
     pub(crate) index: usize,
+    pub(crate) replica: usize,
     pub(crate) network: N,
     pub(crate) optimizer: ModuleOptimizer,
     pub(crate) order: Order,
@@ -37,6 +42,10 @@ pub struct Worker<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> {
     pub(crate) saved: Option<u64>,
     pub(crate) saved_above: Option<u64>,
     pub(crate) committed: Option<u64>,
+    /// The last record that all replicas of this stage have saved, where there are several.
+    pub(crate) saved_by_replicas: Option<u64>,
+    /// Batches whose gradients are being compared with the true ones.
+    pub(crate) aligning: VecDeque<Aligning<D, N>>,
     pub(crate) waited_micros: u64,
     /// Test samples so far, in the last stage.
     pub(crate) tested: crate::Score,
@@ -57,19 +66,22 @@ pub struct Outcome<N> {
 }
 
 impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, N, J, T> {
-    /// Stage `index`, from the record that the job has, or from the beginning.
+    /// Worker `worker`, from the record that the job has, or from the beginning. Workers are counted through the stages of
+    /// the first replica, then those of the next.
     ///
     /// # Errors
     ///
     /// Stages that do not fit the network, or a record that is damaged.
-    pub fn new(network: N, index: usize, settings: &'j Settings, job: &'j J, transport: T) -> Result<Self> {
+    pub fn new(network: N, worker: usize, settings: &'j Settings, job: &'j J, transport: T) -> Result<Self> {
         settings.check(network.places())?;
+        let (replica, index) = (worker / settings.stages.len(), worker % settings.stages.len());
         let meter = Meter::new();
-        let worker = Self {
+        let made = Self {
             job,
             settings,
             transport,
             index,
+            replica,
             network,
             optimizer: job.optimizer(),
             order: Order::new(settings.warm_up(index), settings.batches),
@@ -82,13 +94,15 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
             saved: None,
             saved_above: None,
             committed: None,
+            saved_by_replicas: None,
+            aligning: VecDeque::new(),
             waited_micros: 0,
             tested: crate::Score::default(),
             last_score: None,
         };
-        match job.load(index).map_err(|message| Error::Job { stage: index, message })? {
-            Some(record) => worker.restore(&record),
-            None => Ok(worker),
+        match job.load(worker).map_err(|message| Error::Job { stage: index, message })? {
+            Some(record) => made.restore(&record),
+            None => Ok(made),
         }
     }
 
@@ -106,7 +120,10 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
                     if orders.record {
                         self.save(batch)?;
                     }
-                    if orders.evaluate && self.begins() {
+                    if self.settings.aligns(batch) && self.begins() && self.leads() {
+                        self.align(batch)?;
+                    }
+                    if orders.evaluate && !orders.stop && self.begins() && self.leads() {
                         self.test()?;
                     }
                     if orders.stop {
@@ -126,7 +143,7 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         self.index + 1 == self.settings.stages.len()
     }
 
-    fn places(&self) -> Range<usize> {
+    pub(crate) fn places(&self) -> Range<usize> {
         self.settings.stages[self.index].clone()
     }
 
@@ -136,8 +153,8 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
 
     /// The pass of a batch, counted by this stage's meter.
     pub(crate) fn pass(&self, batch: u64) -> Pass {
-        let weight = 1.0 / self.settings.accumulate as f64;
-        self.job.pass(self.index, batch).meter(self.meter.clone()).loss_weight(weight)
+        let weight = 1.0 / (self.settings.accumulate * self.settings.replicas as u64) as f64;
+        self.job.pass(self.worker(), self.number(batch)).meter(self.meter.clone()).loss_weight(weight)
     }
 
     /// Gradients of one block beside the recovery of another, if there is a thread for each.
@@ -146,11 +163,11 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
     }
 
     /// What is kept where the trail of a forward is kept.
-    fn keep(&self) -> Keep {
+    pub(crate) fn keep(&self) -> Keep {
         if self.settings.method.recovers() { Keep::Inputs } else { Keep::Everything }
     }
 
-    fn failed(&self, batch: u64) -> impl Fn(reprop::Error) -> Error + use<D, N, J, T> {
+    pub(crate) fn failed(&self, batch: u64) -> impl Fn(reprop::Error) -> Error + use<D, N, J, T> {
         let stage = self.index;
         move |error| Error::Pass { stage, batch, error }
     }
@@ -177,11 +194,25 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
             let version = (method == Method::Delayed).then(|| self.network.clone());
             (Memory::Input { entry, version }, bytes, Some(streams))
         } else {
-            let input = matches!(entry, Entry::Input(_));
+            let input = match &entry {
+                Entry::Input(input) => Some(input.clone()),
+                Entry::Streams(_) => None,
+            };
             let (streams, trail) = stage.record(entry, pass, self.keep(), overlap).map_err(failed)?;
-            let kept =
-                if method.recovers() { trail.stream_bytes() + if input { bytes } else { 0 } } else { 0 };
-            (Memory::Trail(trail), kept, Some(streams))
+            let input_bytes = if input.is_some() { bytes } else { 0 };
+            if !method.recovers() {
+                (Memory::Trail(trail), 0, Some(streams))
+            } else if self.settings.queue == Queue::F32 || trail.stream_bytes() == 0 {
+                let kept = trail.stream_bytes() + input_bytes;
+                (Memory::Trail(trail), kept, Some(streams))
+            } else {
+                let mut tensors = Vec::new();
+                trail.inputs().for_each(|input| self.settings.queue.pack(input.clone(), &mut tensors));
+                drop(trail);
+                let kept = tensors.iter().map(|data| data.as_bytes().len() as u64).sum();
+                let held = self.meter.hold(Holder::Streams, kept);
+                (Memory::Packed { input, tensors, held }, kept + input_bytes, Some(streams))
+            }
         };
         let flight = Flight { batch, memory, orders, bytes, updates: self.updates, report };
         self.stash.push(flight, self.updates);
@@ -194,8 +225,8 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
     /// What the forward of a batch is given.
     fn enter(&mut self, batch: u64) -> Result<(Entry<D, N>, Target<D, N>, Orders)> {
         if self.begins() {
-            let (input, target) = self.job.batch(batch);
-            return Ok((Entry::Input(input), target, self.job.orders(batch)));
+            let (input, target) = self.job.batch(self.number(batch));
+            return Ok((Entry::Input(input), target, self.common_orders(batch)?));
         }
         let message = match self.pending.pop_front() {
             Some(message) => message,
@@ -209,13 +240,14 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         Ok((Entry::Streams(streams), target, orders))
     }
 
-    /// The next training batch from below; test batches on the way are passed on.
+    /// The next training batch from below; other batches on the way are passed on.
     pub(crate) fn next_forward(&mut self) -> Result<Message> {
         loop {
             let message = self.receive(Side::Below)?;
             match message.header.kind {
                 Kind::Forward => return Ok(message),
                 Kind::Evaluate => self.evaluate(message)?,
+                Kind::Probe => self.align_up(message)?,
                 _ => return Err(self.strange("a batch", &message)),
             }
         }
@@ -228,9 +260,12 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
             unreachable!("the order does every forward before its backward")
         };
         let (overlap, failed) = (self.overlap(), self.failed(batch));
-        let below = self.index.checked_sub(1).map(|index| self.settings.stages[index].clone());
         let (trail, version) = match flight.memory {
             Memory::Trail(trail) => (trail, None),
+            Memory::Packed { input, tensors, held } => {
+                drop(held);
+                (self.unpack_trail(batch, input, tensors)?, None)
+            }
             Memory::Input { entry, version } => {
                 let parameters = version.as_ref().unwrap_or(&self.network);
                 let stage = self.stage(parameters)?;
@@ -240,13 +275,17 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         };
         let network = version.as_ref().unwrap_or(&self.network);
         let stage = Stage::new(network, self.places()).map_err(self.failed(batch))?;
-        let hand_down = match below {
-            Some(places) if self.settings.method.recovers() => {
-                Stage::new(network, places).map_err(self.failed(batch))?.needs_streams()
-            }
-            _ => false,
-        };
-        let descent = stage.backward(trail, above, hand_down, &mut self.gradients);
+        let hand_down = self.hands_down(network, batch)?;
+        let compares = self.settings.aligns(batch) && self.leads();
+        let mut apart = Gradients::new(&self.meter);
+        let gradients = if compares { &mut apart } else { &mut self.gradients };
+        let descent = stage.backward(trail, above, hand_down, gradients);
+        let statistics = gradients.take_statistics();
+        if compares {
+            let found = apart.into_params();
+            self.gradients.add_all(&self.network, copied(&self.network, &found));
+            self.keep_for_alignment(batch, found);
+        }
 
         let peak = self.meter.report().activation_peak;
         let mut report = told.unwrap_or(flight.report);
@@ -257,8 +296,38 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
             Some(descent) => self.send_down(batch, descent, report)?,
             None => self.tell(&report)?,
         }
-        self.update(batch);
+        self.update(batch, statistics)?;
         Ok(flight.orders)
+    }
+
+    /// Whether the stage below has to be given the streams that come out here.
+    pub(crate) fn hands_down(&self, network: &N, batch: u64) -> Result<bool> {
+        match self.index.checked_sub(1) {
+            Some(below) if self.settings.method.recovers() => {
+                let stage = Stage::new(network, self.settings.stages[below].clone());
+                Ok(stage.map_err(self.failed(batch))?.needs_streams())
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The trail of a batch whose inputs waited in fewer bits.
+    fn unpack_trail(
+        &self,
+        batch: u64,
+        input: Option<Input<D, N>>,
+        tensors: Vec<TensorData>,
+    ) -> Result<Trail<D, N>> {
+        let pass = self.pass(batch);
+        let (arithmetic, device) = (pass.context(0).arithmetic(), self.job.device());
+        let mut tensors = tensors.into_iter();
+        let mut inputs = Vec::new();
+        while tensors.len() > 0 {
+            let streams = self.settings.queue.unpack(&mut tensors, arithmetic, &device);
+            inputs.push(streams.ok_or_else(|| self.unexpected("a queue of streams", "others".to_owned()))?);
+        }
+        let trail = self.stage(&self.network)?.trail(input, inputs, pass, self.overlap());
+        trail.map_err(self.failed(batch))
     }
 
     /// What comes from above, if this is not the last stage.
@@ -271,6 +340,7 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
             match message.header.kind {
                 Kind::Backward if message.header.batch == batch => break message,
                 Kind::Evaluated => self.pass_down(message)?,
+                Kind::Probed => self.align_down(message)?,
                 _ => return Err(self.strange(&format!("gradients of batch {batch}"), &message)),
             }
         };
@@ -287,17 +357,19 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
     }
 
     /// Moves running statistics, and parameters if enough gradients have come together.
-    fn update(&mut self, batch: u64) {
-        let statistics = self.gradients.take_statistics();
+    fn update(&mut self, batch: u64, statistics: Statistics) -> Result<()> {
         self.own.extend(parameters::observed(&self.network, &statistics));
         self.network = statistics.apply(self.network.clone());
         if (batch + 1).is_multiple_of(self.settings.accumulate) {
             let gradients = std::mem::replace(&mut self.gradients, Gradients::new(&self.meter)).into_params();
             self.own.extend(part::with_gradient(&self.network, &gradients));
+            let gradients = self.sum(gradients)?;
+            let gradients = self.job.shape(&self.network, gradients);
             let network = self.network.clone();
             self.network = part::step(&mut self.optimizer, self.job.rate(batch), network, gradients);
             self.updates += 1;
         }
+        Ok(())
     }
 
     pub(crate) fn header(&self, kind: Kind, batch: u64) -> Header {
@@ -360,7 +432,7 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
         self.unexpected(expected, describe(message))
     }
 
-    fn unexpected(&self, expected: &str, found: String) -> Error {
+    pub(crate) fn unexpected(&self, expected: &str, found: String) -> Error {
         Error::Unexpected { stage: self.index, expected: expected.to_owned(), found }
     }
 
@@ -371,11 +443,26 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
 
     /// The network's input of a batch, from the data.
     pub(crate) fn input(&self, batch: u64) -> Input<D, N> {
-        self.job.batch(batch).0
+        self.job.batch(self.number(batch)).0
     }
 }
 
-fn describe(message: &Message) -> String {
+/// The same gradients once more.
+fn copied<M: Module>(module: &M, gradients: &GradientsParams) -> GradientsParams {
+    struct Copy<'g>(&'g GradientsParams, GradientsParams);
+    impl ModuleVisitor for Copy<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.0.get::<D>(param.id) {
+                self.1.register(param.id, gradient);
+            }
+        }
+    }
+    let mut copy = Copy(gradients, GradientsParams::new());
+    module.visit(&mut copy);
+    copy.1
+}
+
+pub(crate) fn describe(message: &Message) -> String {
     let shapes: Vec<&[usize]> = message.tensors.iter().map(|data| &data.shape()[..]).collect();
     format!("{:?} of batch {} with tensors {shapes:?}", message.header.kind, message.header.batch)
 }

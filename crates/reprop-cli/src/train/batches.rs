@@ -29,7 +29,7 @@ impl Training {
         Ahead::new(steps, loaders, self.maker())
     }
 
-    /// The batch of a step, for a pipeline, which does not mix.
+    /// The batch of a step, for the first stage of a pipeline.
     pub fn batch(&self, step: usize) -> Result<Batch, Failure> {
         Ok(self.on_device(self.maker()(step)?).0)
     }
@@ -42,6 +42,26 @@ impl Training {
         let count = others.len();
         let others = Tensor::from_data(TensorData::new(others, [count]), &self.device.clone().inner());
         (batch, Side::new().with(MixedLabels { others, weight: f64::from(weight) }))
+    }
+
+    /// The labels of what the samples of a step's batch are mixed with, for the last stage of a pipeline, which does not see
+    /// the batch.
+    pub fn mixed_labels(&self, step: usize) -> Side {
+        let Settings { batch, seed, ref recipe, .. } = self.settings;
+        let mixtures = recipe.mixtures();
+        let Some(mixture) = choose_mixture(&mixtures, seed, step as u64) else { return Side::new() };
+        let images = &*self.data.train;
+        let per_epoch = images.len().div_ceil(batch);
+        let order = order(images.len(), seed, (step / per_epoch) as u64);
+        let indices = order.into_iter().skip(step % per_epoch * batch).take(batch);
+        let labels: Vec<i32> = indices.map(|index| images.label(index) as i32).collect();
+        // Partners and weight do not depend on what is in the pictures.
+        let SampleShape { channels, side, .. } = images.shape();
+        let mut blank = vec![0.0; labels.len() * channels * side * side];
+        let Mixed { partners, weight } = mix(mixture, &mut blank, labels.len(), side, seed, step as u64);
+        let others: Vec<i32> = partners.into_iter().map(|partner| labels[partner]).collect();
+        let others = Tensor::from_data(TensorData::new(others, [labels.len()]), &self.device.clone().inner());
+        Side::new().with(MixedLabels { others, weight: f64::from(weight) })
     }
 
     fn maker(&self) -> impl Fn(usize) -> Making + Send + Sync + 'static {

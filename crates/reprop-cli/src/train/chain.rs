@@ -119,6 +119,7 @@ impl ChainTraining {
                 activation_peak_bytes: report.peak_bytes,
                 test_accuracy: None,
                 test_loss: None,
+                alignment: None,
             })?;
             last = Some((loss, report));
             let stop = interrupted.load(Ordering::Relaxed);

@@ -165,6 +165,7 @@ mod tests {
             activation_peak_bytes: 3 << 10,
             test_accuracy: None,
             test_loss: None,
+            alignment: None,
         }
     }
 

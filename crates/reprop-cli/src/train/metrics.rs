@@ -13,7 +13,7 @@ use crate::whole_file::write_whole;
 use super::tensorboard::EventFile;
 
 /// What is known after a step.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Metrics {
     pub step: usize,
     pub epoch: usize,
@@ -27,6 +27,9 @@ pub struct Metrics {
     /// The same, in runs on text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_loss: Option<f64>,
+    /// Cosine of each stage's gradient and the true one, in pipelines that are asked to compare them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Vec<f64>>,
 }
 
 /// Appends to the file of a run.

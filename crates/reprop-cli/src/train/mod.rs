@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use reprop::Trace;
 use reprop_data::{SampleShape, Samples};
-use reprop_models::{ImageShape, LanguageModel};
+use reprop_models::{CharRnnConfig, ImageShape, LanguageModel};
 
 use crate::failure::Failure;
 use crate::images::with_network;
@@ -38,6 +38,12 @@ use settings::Settings;
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     pipeline::check_launch(options.pipeline.method.is_some() || options.resume.is_some());
+    let name = options.model.as_str();
+    let whole = LanguageModel::by_name(name).is_some() || CharRnnConfig::NAMES.contains(&name);
+    if options.pipeline.method.is_some() && options.resume.is_none() && whole {
+        return Err(Failure::usage(format!("{name} cannot be cut into stages"))
+            .hint("choose a network of images, such as rev-vit-cifar, for a pipeline"));
+    }
     let device = device::by_name(&global.device)?;
     if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
         return chain.run();
@@ -60,7 +66,7 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         let train = data::load(&options.data, options.from.as_ref(), side)?.train;
         let mut settings = Settings::new(global, &options, recipe, train.len());
         settings.fit(shape(&*train))?;
-        settings.pipeline = PipelineSettings::new(&options.pipeline, &settings.model()?)?;
+        settings.pipeline = PipelineSettings::new(&options.pipeline);
         if settings.pipeline.is_some() && settings.data == "imagenet" {
             return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
                 .hint("choose --data imagenet32 or cifar10"));

@@ -149,13 +149,7 @@ impl Recipe {
 
     /// What of this recipe the stages of a pipeline cannot do, if anything.
     pub fn beyond_stages(&self) -> Option<&'static str> {
-        let mixes = !self.mixtures().is_empty();
-        let parts = [
-            (self.clip.is_some(), "clips the norm of all gradients, which no stage of a pipeline sees"),
-            (mixes, "mixes samples, whose other labels are not sent through a pipeline"),
-            (self.ema.is_some(), "averages weights, which the stages of a pipeline do not keep"),
-        ];
-        parts.into_iter().find(|(present, _)| *present).map(|(_, what)| what)
+        self.ema.map(|_| "averages weights, which the stages of a pipeline do not keep")
     }
 
     /// The highest rate for this batch.

@@ -63,8 +63,8 @@ impl Task for Training {
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         let network = self.initial(network)?;
-        if let Some(settings) = &self.settings.pipeline {
-            return pipeline::run(&self, settings, &network);
+        if let Some(settings) = self.settings.pipeline.clone() {
+            return pipeline::run(self, settings, &network);
         }
         let Settings { batch, steps, lr, .. } = self.settings;
         // Told before anything is written.
@@ -129,6 +129,7 @@ impl Task for Training {
                 activation_peak_bytes: result.memory.activation_peak,
                 test_accuracy,
                 test_loss: None,
+                alignment: None,
             };
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
@@ -166,8 +167,7 @@ impl Task for Training {
             interrupted: done < steps,
         };
         let report = Report::new(&network, &self.settings, &self.pass(0)?, activation_peak)?;
-        report.print(&outcome, &self.folder, self.format)?;
-        Ok(())
+        report.print(&outcome, &self.folder, self.format)
     }
 }
 

@@ -51,7 +51,17 @@ impl Settings {
         let ModelChanges { image, patch, classes, width, dropout, drop_path } = options.changes;
         let batch = options.batch.unwrap_or(recipe.batch);
         let epochs = options.epochs.unwrap_or(recipe.epochs);
-        let steps = options.steps.unwrap_or(epochs * samples.div_ceil(batch));
+        // In a pipeline, samples of one batch of each replica, and of one update.
+        let replicas = options.pipeline.replicas;
+        let update = batch * replicas * options.pipeline.accumulate;
+        let steps = options.steps.unwrap_or((epochs * samples.div_ceil(batch)).div_ceil(replicas));
+        let steps =
+            if options.steps.is_none() { steps.next_multiple_of(options.pipeline.accumulate) } else { steps };
+        if let Some(rise) = options.rate_warm_up {
+            // Recipes count in epochs of their own run.
+            let run = (steps * replicas * batch) as f64 / samples as f64;
+            recipe.warm_up_epochs = rise * recipe.epochs as f64 / run;
+        }
         let precision = match options.numbers.precision {
             PrecisionName::F32 => "f32",
             PrecisionName::Bf16 => "bf16",
@@ -76,7 +86,7 @@ impl Settings {
             kernels: options.numbers.kernels.to_string(),
             batch,
             steps,
-            lr: options.lr.unwrap_or_else(|| recipe.peak_rate(batch)),
+            lr: options.lr.unwrap_or_else(|| recipe.peak_rate(update)),
             seed: global.seed,
             recipe,
             pipeline: None,

@@ -190,6 +190,7 @@ impl TextRun {
                 activation_peak_bytes: result.memory.activation_peak,
                 test_accuracy: tested.map(|(_, accuracy)| accuracy),
                 test_loss: tested.map(|(loss, _)| loss),
+                alignment: None,
             };
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));

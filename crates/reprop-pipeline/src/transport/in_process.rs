@@ -4,11 +4,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Side, Transport};
+use super::{Side, Transport, room_down};
 use crate::{Error, Message, Result};
 
 /// Between two looks at a link without credit.
 const PAUSE: Duration = Duration::from_micros(100);
+
+/// Messages between two replicas: what is said now, and what was said before and is about to be heard.
+pub(crate) const REPLICA_CREDITS: usize = 2;
 
 /// The ends of the links of one stage. A stage that stops drops them, and its neighbours notice at once.
 pub struct InProcess {
@@ -16,6 +19,8 @@ pub struct InProcess {
     patience: Duration,
     below: Option<End>,
     above: Option<End>,
+    /// The same stage in the other replicas, in their order.
+    peers: Vec<End>,
 }
 
 pub(crate) struct End {
@@ -25,8 +30,14 @@ pub(crate) struct End {
 
 impl InProcess {
     /// The ends of stage `stage`.
-    pub(crate) fn new(stage: usize, patience: Duration, below: Option<End>, above: Option<End>) -> Self {
-        Self { stage, patience, below, above }
+    pub(crate) fn new(
+        stage: usize,
+        patience: Duration,
+        below: Option<End>,
+        above: Option<End>,
+        peers: Vec<End>,
+    ) -> Self {
+        Self { stage, patience, below, above, peers }
     }
 
     fn end(&self, side: Side) -> Result<&End> {
@@ -59,14 +70,36 @@ pub fn links(stages: usize, credits: usize, patience: Duration) -> Vec<InProcess
     for stage in 0..stages {
         let (above, next) = if stage + 1 < stages {
             let (up, from_below) = mpsc::sync_channel(credits);
-            let (down, from_above) = mpsc::sync_channel(credits);
+            let (down, from_above) = mpsc::sync_channel(room_down(stages, credits));
             let above = End { sender: up, receiver: from_above };
             (Some(above), Some(End { sender: down, receiver: from_below }))
         } else {
             (None, None)
         };
-        ends.push(InProcess::new(stage, patience, below, above));
+        ends.push(InProcess::new(stage, patience, below, above, Vec::new()));
         below = next;
+    }
+    ends
+}
+
+/// The ends of several rows side by side, one row after the other; the same stages of all rows are linked to each other.
+pub(crate) fn replicated(
+    replicas: usize,
+    stages: usize,
+    credits: usize,
+    patience: Duration,
+) -> Vec<InProcess> {
+    let mut ends: Vec<InProcess> = (0..replicas).flat_map(|_| links(stages, credits, patience)).collect();
+    for stage in 0..stages {
+        for first in 0..replicas {
+            for second in first + 1..replicas {
+                let (forth, from_first) = mpsc::sync_channel(REPLICA_CREDITS);
+                let (back, from_second) = mpsc::sync_channel(REPLICA_CREDITS);
+                // In the order of replicas on both sides, since pairs are met in that order.
+                ends[first * stages + stage].peers.push(End { sender: forth, receiver: from_second });
+                ends[second * stages + stage].peers.push(End { sender: back, receiver: from_first });
+            }
+        }
     }
     ends
 }
@@ -87,6 +120,25 @@ impl Transport for InProcess {
             }
             thread::sleep(PAUSE);
         }
+    }
+
+    fn gather(&mut self, replica: usize, message: Message) -> Result<Vec<Message>> {
+        let stage = self.stage;
+        for peer in &self.peers {
+            // There is room: this one has heard what the peer said last, so that the peer is at most about to hear it.
+            let sent = peer.sender.try_send(message.clone());
+            sent.map_err(|_| Error::Replica { stage, waited: None })?;
+        }
+        let mut all = Vec::with_capacity(self.peers.len() + 1);
+        for peer in &self.peers {
+            let heard = peer.receiver.recv_timeout(self.patience);
+            all.push(heard.map_err(|error| Error::Replica {
+                stage,
+                waited: (error == RecvTimeoutError::Timeout).then_some(self.patience),
+            })?);
+        }
+        all.insert(replica, message);
+        Ok(all)
     }
 
     fn receive(&mut self, from: Side) -> Result<Message> {

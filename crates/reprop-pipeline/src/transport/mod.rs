@@ -4,6 +4,10 @@
 //! forwards than stage `j + 1`. It is never more than `c` forwards ahead in what it has to send before it turns to the
 //! messages from above, and stage `j + 1` is never more than `c` backwards ahead; with `c` credits both always find
 //! room, so that no two stages wait for each other.
+//!
+//! Beside batches, tests and comparisons of gradients go up, and their results come down. What goes up may wait, since the
+//! stage above takes it before its next batch; what comes down may not, since the stage below may be waiting to send up.
+//! So links have room for more on their way down: for the results of a test and a comparison after each batch in flight.
 
 mod in_process;
 #[cfg(feature = "mpi")]
@@ -11,6 +15,7 @@ mod mpi;
 
 use crate::{Message, Result};
 
+pub(crate) use in_process::replicated;
 pub use in_process::{InProcess, links};
 #[cfg(feature = "mpi")]
 pub use mpi::{Ranks, Universe};
@@ -39,6 +44,23 @@ pub trait Transport {
     ///
     /// A neighbour that has stopped, or did nothing for too long.
     fn receive(&mut self, from: Side) -> Result<Message>;
+
+    /// What all replicas of this stage say, in the order of replicas, of which this is number `replica`. Where there are no
+    /// others, it is what this one says.
+    ///
+    /// # Errors
+    ///
+    /// A replica that has stopped, or did nothing for too long.
+    fn gather(&mut self, replica: usize, message: Message) -> Result<Vec<Message>> {
+        let _ = replica;
+        Ok(vec![message])
+    }
+}
+
+/// Messages on their way down a link of a row of `stages` stages, with `credits` on their way up. The first stage has at most
+/// `credits * stages` batches in flight.
+pub(crate) fn room_down(stages: usize, credits: usize) -> usize {
+    credits + 2 * (credits * stages + 2)
 }
 
 /// Credits of a link between stages whose warm-ups differ by `depth`.

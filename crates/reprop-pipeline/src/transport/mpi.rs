@@ -9,16 +9,16 @@
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpi::Threading;
 use mpi::request::{self, LocalScope, Request};
-use mpi::topology::SimpleCommunicator;
+use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
 
-use super::in_process::{End, InProcess};
-use super::{Side, Transport};
-use crate::{Kind, Message, Result};
+use super::in_process::{End, InProcess, REPLICA_CREDITS};
+use super::{Side, Transport, credits, room_down};
+use crate::{Kind, Message, Result, Settings};
 
 /// Between two looks at a request: short at first, longer while nothing happens.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
@@ -26,6 +26,12 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(
 const PIECE: usize = 1 << 30;
 /// Messages on their way up, and down.
 const TAGS: [i32; 2] = [1, 2];
+/// Messages between replicas.
+const ACROSS: i32 = 4;
+/// Messages outside of the pipeline.
+const SHARED: i32 = 3;
+/// Messages whose way is timed.
+const PINGS: usize = 5;
 
 /// The MPI job that this process belongs to.
 pub struct Universe {
@@ -58,28 +64,88 @@ impl Universe {
         all
     }
 
+    /// What the first rank says, on every rank. The others rest while they wait.
+    pub fn share(&self, mine: &[u8]) -> Vec<u8> {
+        if self.rank() == 0 {
+            for peer in 1..self.size() {
+                send_bytes(self.world.process_at_rank(peer as i32), mine, SHARED);
+            }
+            return mine.to_vec();
+        }
+        receive_bytes(self.world.process_at_rank(0), SHARED)
+    }
+
+    /// How long a message of so many bytes is on its way from the first rank to the second; zero where there is none. All
+    /// ranks have to ask.
+    pub fn latency(&self, bytes: usize) -> Duration {
+        let (rank, peer) = (self.rank(), i32::from(self.rank() == 0));
+        if self.size() < 2 || rank > 1 {
+            return Duration::ZERO;
+        }
+        let (process, message) = (self.world.process_at_rank(peer), vec![0_u8; bytes]);
+        let mut least = Duration::MAX;
+        for _ in 0..PINGS {
+            let start = Instant::now();
+            if rank == 0 {
+                send_bytes(process, &message, SHARED);
+                receive_bytes(process, SHARED);
+            } else {
+                receive_bytes(process, SHARED);
+                send_bytes(process, &message, SHARED);
+            }
+            least = least.min(start.elapsed() / 2);
+        }
+        least
+    }
+
     /// Ends the whole job.
     pub fn abort(&self) -> ! {
         self.world.abort(1)
     }
 
-    /// The links of this rank's stage to the ranks before and after it, with `credits` messages in each direction.
-    pub fn connect(&self, credits: usize, patience: Duration) -> Ranks {
-        let (rank, last) = (self.rank(), self.size() - 1);
+    /// What each rank says, on the first; nothing on the others.
+    pub fn collect(&self, mine: &[u8]) -> Vec<Vec<u8>> {
+        if self.rank() > 0 {
+            send_bytes(self.world.process_at_rank(0), mine, SHARED);
+            return Vec::new();
+        }
+        let others =
+            (1..self.size()).map(|peer| receive_bytes(self.world.process_at_rank(peer as i32), SHARED));
+        [mine.to_vec()].into_iter().chain(others).collect()
+    }
+
+    /// The links of this rank, which is worker of that number: to the stages before and after its own, with as many messages
+    /// in each direction as the depth calls for, and to its replicas.
+    pub fn connect(&self, settings: &Settings) -> Ranks {
+        let (stages, patience) = (settings.stages.len(), settings.patience);
+        let (rank, stage) = (self.rank(), self.rank() % stages);
         let mut threads = Vec::new();
-        let mut link = |peer: usize, [out, back]: [i32; 2]| {
-            let (sender, outbox) = mpsc::sync_channel(credits);
-            let (inbox, receiver) = mpsc::sync_channel(credits);
+        let mut link = |peer: usize, [out, back]: [i32; 2], [room_out, room_back]: [usize; 2]| {
+            let (sender, outbox) = mpsc::sync_channel(room_out);
+            let (inbox, receiver) = mpsc::sync_channel(room_back);
             let peer = peer as i32;
             threads.push(thread::spawn(move || send_all(&outbox, peer, out)));
             threads.push(thread::spawn(move || receive_all(&inbox, peer, back)));
             End { sender, receiver }
         };
         let [up, down] = TAGS;
-        let below = (rank > 0).then(|| link(rank - 1, [down, up]));
-        let above = (rank < last).then(|| link(rank + 1, [up, down]));
-        let links = 2 * (usize::from(below.is_some()) + usize::from(above.is_some()));
-        Ranks { ends: Some(InProcess::new(rank, patience, below, above)), threads, open: links }
+        let credits = credits(settings.depth);
+        let room = room_down(stages, credits);
+        let below = (stage > 0).then(|| link(rank - 1, [down, up], [room, credits]));
+        let above = (stage + 1 < stages).then(|| link(rank + 1, [up, down], [credits, room]));
+        let replicas = (0..settings.replicas).map(|replica| replica * stages + stage);
+        let peers: Vec<End> = replicas
+            .filter(|peer| *peer != rank)
+            .map(|peer| link(peer, [ACROSS; 2], [REPLICA_CREDITS; 2]))
+            .collect();
+        let links = usize::from(below.is_some()) + usize::from(above.is_some());
+        let (peered, open) = (peers.len(), 2 * (links + peers.len()));
+        Ranks {
+            ends: Some(InProcess::new(stage, patience, below, above, peers)),
+            threads,
+            open,
+            peers: peered,
+        }
     }
 }
 
@@ -89,6 +155,7 @@ pub struct Ranks {
     threads: Vec<JoinHandle<()>>,
     /// Directions whose last message has not been seen.
     open: usize,
+    peers: usize,
 }
 
 impl Transport for Ranks {
@@ -101,6 +168,13 @@ impl Transport for Ranks {
         let message = self.ends().receive(from)?;
         self.open -= usize::from(message.header.kind == Kind::Close);
         Ok(message)
+    }
+
+    fn gather(&mut self, replica: usize, message: Message) -> Result<Vec<Message>> {
+        let closes = message.header.kind == Kind::Close;
+        let all = self.ends().gather(replica, message)?;
+        self.open -= if closes { 2 * self.peers } else { 0 };
+        Ok(all)
     }
 }
 
@@ -127,12 +201,7 @@ fn send_all(outbox: &Receiver<Message>, peer: i32, tag: i32) {
     let world = SimpleCommunicator::world();
     let process = world.process_at_rank(peer);
     for message in outbox {
-        let bytes = message.encode();
-        let length = [bytes.len() as u64];
-        request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, &length[..], tag)));
-        for piece in bytes.chunks(PIECE) {
-            request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, piece, tag)));
-        }
+        send_bytes(process, &message.encode(), tag);
         if message.header.kind == Kind::Close {
             return;
         }
@@ -144,12 +213,7 @@ fn receive_all(inbox: &SyncSender<Message>, peer: i32, tag: i32) {
     let world = SimpleCommunicator::world();
     let process = world.process_at_rank(peer);
     loop {
-        let mut length = [0_u64];
-        request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, &mut length[..], tag)));
-        let mut bytes = vec![0_u8; length[0] as usize];
-        for piece in bytes.chunks_mut(PIECE) {
-            request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, piece, tag)));
-        }
+        let bytes = receive_bytes(process, tag);
         // What is no message at all, or nobody waits for any more, ends the link; the stage then says so.
         let Some(message) = Message::decode(&bytes) else { return };
         let closes = message.header.kind == Kind::Close;
@@ -157,6 +221,26 @@ fn receive_all(inbox: &SyncSender<Message>, peer: i32, tag: i32) {
             return;
         }
     }
+}
+
+/// Sends the number of bytes, and the bytes.
+fn send_bytes(process: Process<'_>, bytes: &[u8], tag: i32) {
+    let length = [bytes.len() as u64];
+    request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, &length[..], tag)));
+    for piece in bytes.chunks(PIECE) {
+        request::scope(|scope| poll(process.immediate_synchronous_send_with_tag(scope, piece, tag)));
+    }
+}
+
+/// Receives what [`send_bytes`] sent.
+fn receive_bytes(process: Process<'_>, tag: i32) -> Vec<u8> {
+    let mut length = [0_u64];
+    request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, &mut length[..], tag)));
+    let mut bytes = vec![0_u8; length[0] as usize];
+    for piece in bytes.chunks_mut(PIECE) {
+        request::scope(|scope| poll(process.immediate_receive_into_with_tag(scope, piece, tag)));
+    }
+    bytes
 }
 
 /// Waits without burning a core.

@@ -46,6 +46,12 @@ pub struct Noise {
     /// The learning rate of each batch's update.
     pub rate: fn(u64) -> f64,
     pub adam: bool,
+    /// Without momentum.
+    pub plain: bool,
+    /// Batches after which the test set goes through the stages.
+    pub evaluate_at: Vec<u64>,
+    pub scores: Mutex<Vec<Score>>,
+    pub cosines: Mutex<Vec<(u64, Vec<f64>)>>,
     /// Batches after which a record is saved.
     pub record_at: Vec<u64>,
     pub stop_at: Option<u64>,
@@ -65,6 +71,10 @@ impl Default for Noise {
         Self {
             rate: |batch| 0.05 / (1.0 + 0.1 * batch as f64),
             adam: false,
+            plain: false,
+            evaluate_at: Vec::new(),
+            scores: Mutex::default(),
+            cosines: Mutex::default(),
             record_at: Vec::new(),
             stop_at: None,
             resume: None,
@@ -81,6 +91,9 @@ impl Noise {
     pub fn make_optimizer(&self) -> ModuleOptimizer {
         if self.adam {
             return AdamWConfig::new().init();
+        }
+        if self.plain {
+            return SgdConfig::new().init();
         }
         let momentum = MomentumConfig::new().with_momentum(0.9).with_dampening(0.0).with_nesterov(true);
         SgdConfig::new().with_momentum(Some(momentum)).init()
@@ -128,12 +141,23 @@ where
 
     fn orders(&self, batch: u64) -> Orders {
         let stop = self.stop_at == Some(batch);
-        Orders { record: stop || self.record_at.contains(&batch), stop, evaluate: false }
+        let evaluate = self.evaluate_at.contains(&batch);
+        Orders { record: stop || self.record_at.contains(&batch), stop, evaluate }
     }
 
     fn report(&self, report: &Report) -> Result<(), String> {
         self.reports.lock().unwrap().push(*report);
         if self.fail_at == Some(report.batch) { Err("a failure was asked for".to_owned()) } else { Ok(()) }
+    }
+
+    fn evaluated(&self, score: Score) -> Result<(), String> {
+        self.scores.lock().unwrap().push(score);
+        Ok(())
+    }
+
+    fn aligned(&self, batch: u64, cosines: &[f64]) -> Result<(), String> {
+        self.cosines.lock().unwrap().push((batch, cosines.to_vec()));
+        Ok(())
     }
 
     fn save(&self, stage: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Tensor};
 use reprop::{Entry, Network, Pass, Saved, Stage};
 use reprop_models::RevResNetConfig;
-use reprop_pipeline::{Method, Settings, stage_sizes};
+use reprop_pipeline::{Method, Queue, Settings, stage_sizes};
 
 use crate::common::{Noise, data, resnet, run, settings, vit};
 
@@ -29,8 +29,7 @@ fn every_stage_keeps_what_was_told_before_under_every_method() {
     for method in Method::ALL {
         for (stages, accumulate) in [(8, 1), (3, 2)] {
             let settings = Settings { accumulate, ..settings(method, network.places(), stages, 40) };
-            let sizes =
-                stage_sizes(&network, &settings.stages, 3, data(0).0.bytes(), &Pass::training(7)).unwrap();
+            let sizes = stage_sizes(&network, &settings, 3, data(0).0.bytes(), &Pass::training(7)).unwrap();
             let told = settings.kept(&sizes);
             let found = run(&network, &settings, &Noise::default()).stages;
             for (kept, summary) in told.iter().zip(&found) {
@@ -42,6 +41,34 @@ fn every_stage_keeps_what_was_told_before_under_every_method() {
     }
 }
 
+#[test]
+fn queues_of_fewer_bits_are_smaller_by_the_meter_as_told_before() {
+    let network = resnet();
+    let mut peaks = Vec::new();
+    for queue in Queue::ALL {
+        let settings = Settings { queue, ..settings(Method::Petra, network.places(), 4, 20) };
+        let sizes = stage_sizes(&network, &settings, 3, data(0).0.bytes(), &Pass::training(7)).unwrap();
+        let stages = run(&network, &settings, &Noise::default()).stages;
+        for (kept, summary) in settings.kept(&sizes).iter().zip(&stages) {
+            assert_eq!(kept.inputs, summary.input_bytes, "{queue}: {summary:?}");
+        }
+        peaks.push(stages.iter().map(|stage| stage.activation_peak).sum::<u64>());
+    }
+    assert!(peaks.is_sorted_by(|a, b| a > b), "{peaks:?}");
+}
+
+/// Eight stages on however few cores there are.
+#[test]
+fn a_long_run_holds_no_more_than_a_short_one() {
+    let network = vit(12);
+    let held = |batches| {
+        let stages =
+            run(&network, &settings(Method::Petra, network.places(), 8, batches), &Noise::default()).stages;
+        stages.iter().map(|stage| (stage.input_bytes, stage.activation_peak)).collect::<Vec<_>>()
+    };
+    assert_eq!(held(30), held(150));
+}
+
 /// RevResNet-50 on ImageNet at batch 64, one place a stage: in the paper's count, with `2 (J - j)` batches kept, the
 /// queues of the four stages that shrink images hold 18.3 GB, and older parameters add 0.9 GB to inputs.
 #[test]
@@ -50,7 +77,7 @@ fn the_formula_gives_the_published_sizes_of_queues_and_versions() {
     let network = config.init(0, &Device::flex());
     let settings = settings(Method::Petra, network.places(), 18, 1000);
     let images = 64 * 3 * 224 * 224 * 4;
-    let sizes = stage_sizes(&network, &settings.stages, 64, images, &Pass::training(0)).unwrap();
+    let sizes = stage_sizes(&network, &settings, 64, images, &Pass::training(0)).unwrap();
     let queues: u64 = (1..18).map(|stage| settings.warm_up(stage) * sizes[stage].rerun).sum();
     assert!((queues as f64 / 1e9 - 18.3).abs() < 0.05, "{queues}");
 

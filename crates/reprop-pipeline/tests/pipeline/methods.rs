@@ -7,7 +7,7 @@ use reprop_pipeline::{Job, Method, Piped, Settings};
 use crate::common::{Noise, assert_same, bits, data, resnet, run, settings, vit};
 
 /// Ordinary training: one network, one optimizer, `accumulate` batches an update.
-fn ordinary<const D: usize, N>(mut network: N, job: &Noise, batches: u64, accumulate: u64) -> N
+pub fn ordinary<const D: usize, N>(mut network: N, job: &Noise, batches: u64, accumulate: u64) -> N
 where
     N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>>>,
 {

@@ -1,7 +1,7 @@
 //! A pipeline that stops in the middle goes on to the same bits.
 
 use reprop::Network;
-use reprop_pipeline::{Error, Method, Settings, run_in_process};
+use reprop_pipeline::{Error, Method, Queue, Settings, run_in_process};
 
 use crate::common::{Noise, assert_same, bits, resnet, run, settings, vit};
 
@@ -30,6 +30,20 @@ fn a_resumed_pipeline_ends_with_the_bits_of_one_that_was_not_stopped() {
                 assert_eq!(whole.score, resumed.score);
             }
         }
+    }
+}
+
+#[test]
+fn queues_of_fewer_bits_are_resumed_as_they_were() {
+    let network = resnet();
+    for queue in [Queue::F16, Queue::U8] {
+        let settings = Settings { queue, ..settings(Method::Petra, network.places(), 4, 16) };
+        let whole = run(&network, &settings, &Noise::default());
+        let first = Noise { stop_at: Some(6), ..Noise::default() };
+        run(&network, &settings, &first);
+        let parts = first.records.lock().unwrap().remove(&6).expect("a record");
+        let resumed = run(&resnet(), &settings, &Noise { resume: Some(parts), ..Noise::default() });
+        assert_same(&bits(&whole.network), &bits(&resumed.network), &queue.to_string());
     }
 }
 

@@ -4,19 +4,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use burn::optim::ModuleOptimizer;
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Int, Tensor};
 use reprop::{Pass, Trace};
 use reprop_pipeline::{Job, Orders, Report, Score};
 
+use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, hits};
 use crate::options::Numbers;
 
+use super::super::clip::clip;
 use super::super::live::Live;
-use super::super::metrics::{Metrics, MetricsFile};
+use super::super::metrics::Metrics;
 use super::super::run::Training;
 use super::super::settings::Settings;
 use super::files;
+use super::lines::Lines;
+use super::options::PipelineSettings;
 
 /// A run's side of a pipeline.
 pub struct ImageJob<'t> {
@@ -24,11 +28,12 @@ pub struct ImageJob<'t> {
     pub numbers: Numbers,
     pub per_epoch: usize,
     pub interrupted: Arc<AtomicBool>,
-    pub metrics: Mutex<Option<MetricsFile>>,
+    pub lines: Mutex<Lines>,
+    pub pipeline: PipelineSettings,
     pub live: Live,
     /// When the last batch came down.
     pub clock: Mutex<Instant>,
-    /// One a stage, if there is a trace.
+    /// One a worker, if there is a trace.
     pub traces: Vec<Trace>,
     pub activation_peak: Mutex<u64>,
 }
@@ -42,6 +47,19 @@ impl ImageJob<'_> {
         let Numbers { kernels, .. } = self.numbers;
         pass.arithmetic(self.numbers.arithmetic()).precision(self.numbers.precision()).kernels(kernels)
     }
+
+    /// Whether a batch ends an epoch: replicas go through one together.
+    fn ends_epoch(&self, batch: u64) -> bool {
+        let replicas = self.pipeline.replicas;
+        let epochs = |batches: usize| batches * replicas / self.per_epoch;
+        epochs(batch as usize + 1) > epochs(batch as usize)
+    }
+
+    /// Makes the last record whose lines are written the one to go on from.
+    fn settle(&self) -> Result<(), Failure> {
+        let record = lock(&self.lines).take_record();
+        record.map_or(Ok(()), |batch| files::commit(&self.training.folder, batch))
+    }
 }
 
 impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
@@ -49,9 +67,12 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
         self.training.device.clone().inner()
     }
 
-    fn pass(&self, stage: usize, batch: u64) -> Pass {
+    fn pass(&self, worker: usize, batch: u64) -> Pass {
         let pass = self.numbered(Pass::training(self.training.settings.seed).step(batch));
-        match self.traces.get(stage) {
+        // Only the head looks at mixed labels.
+        let ends = (worker + 1).is_multiple_of(self.pipeline.stages.len().max(1));
+        let pass = if ends { pass.side(self.training.mixed_labels(batch as usize)) } else { pass };
+        match self.traces.get(worker) {
             Some(trace) => pass.trace(trace),
             None => pass,
         }
@@ -94,48 +115,69 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn epoch(&self, batch: u64) -> u64 {
-        batch / self.per_epoch as u64
+        batch * self.pipeline.replicas as u64 / self.per_epoch as u64
+    }
+
+    fn shape(&self, network: &N, gradients: GradientsParams) -> GradientsParams {
+        match self.training.settings.recipe.clip {
+            Some(largest) => clip(network, gradients, largest),
+            None => gradients,
+        }
     }
 
     fn orders(&self, batch: u64) -> Orders {
         // Said once: batches that follow into the pipeline go on when the run is resumed.
         let stop = self.interrupted.swap(false, Ordering::Relaxed);
         let done = batch as usize + 1;
-        let record = stop || done.is_multiple_of(self.per_epoch) || done == self.training.settings.steps;
-        Orders { record, stop, evaluate: false }
+        let (last, whole) = (done == self.training.settings.steps, self.ends_epoch(batch));
+        // What ends, ends with a test.
+        Orders { record: stop || whole || last, stop, evaluate: whole && !last && !stop }
     }
 
     fn report(&self, report: &Report) -> Result<(), String> {
         let start = std::mem::replace(&mut *lock(&self.clock), Instant::now());
         let Score { right, seen } = report.score;
         *lock(&self.activation_peak) = report.activation_peak;
+        let replicas = self.pipeline.replicas;
         let line = Metrics {
             step: report.batch as usize,
-            epoch: report.batch as usize / self.per_epoch,
+            epoch: report.batch as usize * replicas / self.per_epoch,
             loss: report.loss,
             accuracy: right as f64 / seen as f64,
-            samples_per_second: seen as f64 / start.elapsed().as_secs_f64(),
+            samples_per_second: (replicas as u64 * seen) as f64 / start.elapsed().as_secs_f64(),
             activation_peak_bytes: report.activation_peak,
             test_accuracy: None,
             test_loss: None,
+            alignment: None,
         };
         // Stages measure for themselves; what comes here is the sum.
         self.live.step(&line, None);
-        match &mut *lock(&self.metrics) {
-            Some(metrics) => metrics.write(&line).map_err(|failure| failure.to_string()),
-            None => Ok(()),
-        }
+        let PipelineSettings { alignment, accumulate, .. } = self.pipeline;
+        let aligns = alignment > 0 && (report.batch + 1).is_multiple_of(alignment * accumulate);
+        let pushed = lock(&self.lines).push(line, self.ends_epoch(report.batch), aligns);
+        pushed.and_then(|()| self.settle()).map_err(|failure| failure.to_string())
     }
 
-    fn save(&self, stage: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {
-        files::save(&self.training.folder, stage, batch, &record).map_err(|failure| failure.to_string())
+    fn aligned(&self, batch: u64, cosines: &[f64]) -> Result<(), String> {
+        let noted = lock(&self.lines).aligned(batch, cosines);
+        noted.and_then(|()| self.settle()).map_err(|failure| failure.to_string())
+    }
+
+    fn evaluated(&self, Score { right, seen }: Score) -> Result<(), String> {
+        let noted = lock(&self.lines).tested(right as f64 / seen.max(1) as f64);
+        noted.and_then(|()| self.settle()).map_err(|failure| failure.to_string())
+    }
+
+    fn save(&self, worker: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {
+        files::save(&self.training.folder, worker, batch, &record).map_err(|failure| failure.to_string())
     }
 
     fn commit(&self, batch: u64) -> Result<(), String> {
-        files::commit(&self.training.folder, batch).map_err(|failure| failure.to_string())
+        lock(&self.lines).record(batch);
+        self.settle().map_err(|failure| failure.to_string())
     }
 
-    fn load(&self, stage: usize) -> Result<Option<Vec<u8>>, String> {
-        files::load(&self.training.folder, stage).map_err(|failure| failure.to_string())
+    fn load(&self, worker: usize) -> Result<Option<Vec<u8>>, String> {
+        files::load(&self.training.folder, worker).map_err(|failure| failure.to_string())
     }
 }

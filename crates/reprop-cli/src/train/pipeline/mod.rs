@@ -2,16 +2,18 @@
 
 mod files;
 mod job;
+mod lines;
+mod measure;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod options;
 mod report;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reprop::{Trace, named_parameters, parameter_digest};
+use reprop::{Span, Trace, named_parameters, parameter_digest};
 use reprop_pipeline::{Error, Outcome, run_in_process};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,6 +25,7 @@ use super::live::Live;
 use super::metrics::MetricsFile;
 use super::run::{Training, watch_interrupts};
 use job::ImageJob;
+use lines::Lines;
 pub use options::{PipelineOptions, PipelineSettings};
 
 /// How long ranks that have nothing to say wait before they end, so that the one that speaks is heard.
@@ -76,39 +79,74 @@ pub fn run_number(settings: &super::settings::Settings) -> Result<u64, Failure> 
 
 /// Trains in stages.
 pub fn run<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
-    settings: &PipelineSettings,
+    mut training: Training,
+    mut settings: PipelineSettings,
     network: &N,
 ) -> Result<(), Failure> {
-    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
+    let chosen = settings.cut(&training.settings.model()?, network.places());
+    let checked = chosen.and_then(|()| settings.of_workers(training.settings.steps, 0));
     #[cfg(feature = "mpi")]
     if ranks().is_some() {
-        return mpi::run(training, &workers, network.clone());
+        // What is wrong for one rank is wrong for all.
+        return match checked {
+            Ok(_) => mpi::run(training, settings, network.clone()),
+            Err(failure) => leave(&failure),
+        };
     }
+    checked?;
+    let threads = training.threads.div_ceil(settings.count * settings.replicas).max(1);
+    if settings.measures() {
+        measure::measure(&training, &mut settings, network, threads, Duration::ZERO)?;
+    }
+    training.settings.pipeline = Some(settings.clone());
+    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
     training.prepare()?;
-    let job = make_job(training, workers.stages.len(), true)?;
-    let threads = training.threads.div_ceil(workers.stages.len()).max(1);
+    let job = make_job(&training, &settings, true)?;
     memory::reset_peak();
     let outcome =
-        run_in_process(network, &workers, &job, threads).map_err(|error| failure(training, error))?;
-    finish(training, &job, &outcome)
+        run_in_process(network, &workers, &job, threads).map_err(|error| failure(&training, error))?;
+    let traces: Vec<_> = job.traces.iter().map(Trace::spans).collect();
+    finish(&training, &job, &outcome, &traces)
+}
+
+/// What a worker is called in a trace.
+fn row_name(worker: usize, stages: usize, replicas: usize) -> String {
+    let (replica, stage) = (worker / stages, worker % stages);
+    if replicas == 1 { format!("stage {stage}") } else { format!("replica {replica}, stage {stage}") }
 }
 
 /// What the workers ask; only the first stage's process writes metrics.
-fn make_job(training: &Training, stages: usize, first: bool) -> Result<ImageJob<'_>, Failure> {
+fn make_job<'t>(
+    training: &'t Training,
+    settings: &PipelineSettings,
+    first: bool,
+) -> Result<ImageJob<'t>, Failure> {
     let steps = training.settings.steps;
     let done = files::position(&training.folder)?.map_or(0, |batch| batch as usize + 1);
     let open = || MetricsFile::open(&training.folder, done, training.tensorboard.as_deref());
-    let metrics = if first { Some(open()?) } else { None };
+    let lines = if first { Lines::new(open()?) } else { Lines::default() };
+    let workers = settings.stages.len() * settings.replicas;
+    Ok(ImageJob {
+        interrupted: watch_interrupts()?,
+        lines: Mutex::new(lines),
+        live: if first { Live::new(steps, done) } else { Live::silent() },
+        traces: training.trace.iter().flat_map(|_| (0..workers).map(|_| Trace::new())).collect(),
+        ..quiet_job(training, settings)?
+    })
+}
+
+/// What workers ask, with nothing written or shown.
+fn quiet_job<'t>(training: &'t Training, settings: &PipelineSettings) -> Result<ImageJob<'t>, Failure> {
     Ok(ImageJob {
         training,
         numbers: training.settings.numbers()?,
         per_epoch: training.data.train.len().div_ceil(training.settings.batch),
-        interrupted: watch_interrupts()?,
-        metrics: Mutex::new(metrics),
-        live: if first { Live::new(steps, done) } else { Live::silent() },
+        interrupted: Arc::default(),
+        lines: Mutex::default(),
+        pipeline: settings.clone(),
+        live: Live::silent(),
         clock: Mutex::new(Instant::now()),
-        traces: training.trace.iter().flat_map(|_| (0..stages).map(|_| Trace::new())).collect(),
+        traces: Vec::new(),
         activation_peak: Mutex::new(0),
     })
 }
@@ -118,10 +156,17 @@ fn finish<const D: usize, N: ImageNetwork<D>>(
     training: &Training,
     job: &ImageJob<'_>,
     outcome: &Outcome<N>,
+    traces: &[Vec<Span>],
 ) -> Result<(), Failure> {
     job.live.finish();
     if let Some(path) = &training.trace_file {
-        trace_file::write_rows(path, &job.traces, "stage")?;
+        let stages = job.pipeline.stages.len();
+        let rows: Vec<_> = traces
+            .iter()
+            .enumerate()
+            .map(|(worker, spans)| (row_name(worker, stages, job.pipeline.replicas), spans.clone()))
+            .collect();
+        trace_file::write_rows(path, &rows)?;
     }
     let network = &outcome.network;
     safetensors_file::write(&training.folder.join("weights.safetensors"), &named_parameters(network))?;
