@@ -1,11 +1,12 @@
 //! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask docs`: tables and pictures of documents, made from
 //! archived runs. `cargo xtask curves`: what archived runs learned, as a picture. `cargo xtask python`: the Python package's
-//! wheel and tests.
+//! wheel and tests. `cargo xtask sanitize`: the kernels' unsafe code under Miri and an address sanitizer.
 
 mod curves;
 mod docs;
 mod gate;
 mod python;
+mod sanitize;
 
 use std::env;
 use std::path::Path;
@@ -23,11 +24,14 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        ["sanitize"] => sanitize::run(&root),
         ["python"] if python::check() == python::Verdict::Passed => ExitCode::SUCCESS,
         ["python"] => ExitCode::FAILURE,
         ["curves", picture, ref metrics @ ..] if !metrics.is_empty() => curves::draw(picture, metrics),
         _ => {
-            eprintln!("usage: cargo xtask check, docs, python, or curves PICTURE.svg METRICS.jsonl...");
+            eprintln!(
+                "usage: cargo xtask check, docs, python, sanitize, or curves PICTURE.svg METRICS.jsonl..."
+            );
             ExitCode::from(2)
         }
     }
