@@ -12,7 +12,8 @@ use std::time::Instant;
 
 /// Rayon keeps its threads to the end, which is no leak, and its deque needs the newer aliasing model; isolation hides the
 /// number of cores.
-const MIRI_FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-ignore-leaks";
+const MIRI_FLAGS: &str =
+    "-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Each kernel once on a few odd elements: short enough for an interpreter.
 const TINY: [&str; 2] = ["--test", "tiny"];

@@ -18,7 +18,7 @@ pub use product::{Product, gemm};
 
 use std::marker::PhantomData;
 
-use self::micro::{Ahead, GROUP, LINE, Start, TileArgs};
+use self::micro::{Ahead, DEEP, GROUP, LINE, Start, TileArgs};
 use crate::share::Shared;
 use crate::simd::{Simd, dispatch};
 
@@ -94,11 +94,11 @@ unsafe fn multiply_block<S: Simd>(
     let (panel_len, groups) = (k * S::NR, k / GROUP);
     let tiles = m.div_ceil(S::MR);
     let share = panel_len.div_ceil(LINE).div_ceil((tiles * groups).max(1)).next_power_of_two().min(4);
-    let packed = b_row == S::NR;
+    let fetch = b_row == S::NR && k >= DEEP;
     for j in (0..n).step_by(S::NR) {
         for (panel, i) in (0..m).step_by(S::MR).enumerate() {
             let done = panel * groups * share * LINE;
-            let lines = if packed && done < panel_len { share } else { 0 };
+            let lines = if fetch && done < panel_len { share } else { 0 };
             let ahead = Ahead { from: b.wrapping_add(j * b_col + panel_len + done), lines };
             // SAFETY: rows `i..i + MR` and columns `j..j + NR`, cut at `m` and `n`, are part of the caller's promise.
             unsafe {
