@@ -64,7 +64,7 @@ pub(crate) struct Ahead {
 /// sums are spilled.
 pub(crate) const GROUP: usize = 4;
 
-/// Steps of `k` from which on requests to the cache pay.
+/// Steps of `k` from which on unrolling and requests to the cache pay.
 pub(crate) const DEEP: usize = 192;
 
 /// Floats of a cache line.
@@ -99,9 +99,10 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
     // The strides that most products have are constants, so that unrolling costs no registers for addresses.
     // SAFETY: the caller's promise.
     let sums: [[S::V; NV]; MR] = unsafe {
-        if t.b_row == S::NR && t.a_col == 1 {
+        let packed = t.k >= DEEP && t.b_row == S::NR;
+        if packed && t.a_col == 1 {
             unrolled(s, TileArgs { a_col: 1, b_row: S::NR, ..t })
-        } else if t.b_row == S::NR && (t.a_row, t.a_col) == (1, S::MR) {
+        } else if packed && (t.a_row, t.a_col) == (1, S::MR) {
             unrolled(s, TileArgs { a_row: 1, a_col: S::MR, b_row: S::NR, ..t })
         } else {
             plain(s, t)
