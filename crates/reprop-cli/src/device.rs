@@ -32,7 +32,9 @@ pub fn by_name(name: &str) -> Result<Device, Failure> {
 
 /// Lets everything run on `threads` threads.
 pub fn use_threads(threads: Option<usize>) -> Result<(), Failure> {
-    if let Some(threads) = threads {
+    if !reprop::join_pool(threads)
+        && let Some(threads) = threads
+    {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     }
     Ok(())

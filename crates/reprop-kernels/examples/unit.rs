@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use reprop_kernels::Workspace;
+use reprop_kernels::{Workspace, pool};
 
 mod units;
 
@@ -45,6 +45,7 @@ impl Unit {
 }
 
 fn main() -> std::io::Result<()> {
+    pool::join_pool(None);
     let ws = Workspace::default();
     let mut units = BTreeMap::new();
     eprintln!("kernels on {}", ws.isa().name());

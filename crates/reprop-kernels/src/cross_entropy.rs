@@ -37,7 +37,7 @@ pub fn cross_entropy(
     let mut losses = ws.take(rows);
     {
         let (losses, dlogits) = (Shared::new(&mut losses), Shared::new(dlogits));
-        for_chunks(rows, |_, r| {
+        for_chunks(ws.isa(), rows, |_, r| {
             let span = r.start * classes..r.end * classes;
             // SAFETY: chunks do not overlap.
             let (losses, d) = unsafe { (losses.slice(r.clone()), dlogits.slice(span.clone())) };

@@ -5,6 +5,7 @@
 
 use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
+use crate::simd::Isa;
 
 /// Columns of one task of the derivative: two cache lines.
 const STRIP: usize = 32;
@@ -16,7 +17,7 @@ const STRIP: usize = 32;
 pub fn forward(table: &[f32], width: usize, tokens: &[u32], y: &mut [f32]) {
     assert_eq!(y.len(), tokens.len() * width, "y must be {} x {width}", tokens.len());
     let y = Shared::new(y);
-    for_chunks(tokens.len(), |_, r| {
+    for_chunks(Isa::portable(), tokens.len(), |_, r| {
         // SAFETY: chunks do not overlap.
         let y = unsafe { y.slice(r.start * width..r.end * width) };
         for (y, &token) in y.chunks_exact_mut(width).zip(&tokens[r]) {

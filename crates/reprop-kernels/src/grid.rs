@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::simd::Isa;
 use crate::simd::dispatch;
 use crate::sweep::sweep;
 use crate::workspace::Workspace;
@@ -90,7 +91,7 @@ impl Grid {
     /// Whether all values are inside the range.
     pub fn holds(self, x: &[f32], ws: &Workspace) -> bool {
         let left_range = AtomicBool::new(false);
-        for_chunks(x.len().div_ceil(PART), |_, r| {
+        for_chunks(ws.isa(), x.len().div_ceil(PART), |_, r| {
             if !inside(ws.isa(), self, &x[r.start * PART..(r.end * PART).min(x.len())]) {
                 left_range.store(true, Ordering::Relaxed);
             }
@@ -107,7 +108,7 @@ impl Grid {
         let left_range = AtomicBool::new(false);
         let len = stream.len();
         let shared = Shared::new(stream);
-        for_chunks(len.div_ceil(PART), |_, r| {
+        for_chunks(Isa::portable(), len.div_ceil(PART), |_, r| {
             let span = r.start * PART..(r.end * PART).min(len);
             // SAFETY: parts do not overlap.
             if !part(span.start, unsafe { shared.slice(span.clone()) }) {

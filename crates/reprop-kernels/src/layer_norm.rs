@@ -5,7 +5,7 @@
 //! Saved: `μ` and `r` of each row. The variance is taken around the mean, in a second pass over a row that is in cache.
 
 use crate::output::Base;
-use crate::rows::{chunk, for_chunks};
+use crate::rows::{Chunks, for_chunks};
 use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::sweep::sweep;
@@ -36,7 +36,7 @@ impl LayerNorm<'_> {
         let (width, rows) = (self.width(), stats.len() / 2);
         assert_eq!((x.len(), y.len()), (rows * width, rows * width), "x and y must be {rows} x {width}");
         let (y, stats) = (Shared::new(y), Shared::new(stats));
-        for_chunks(rows, |_, r| {
+        for_chunks(ws.isa(), rows, |_, r| {
             // SAFETY: chunks do not overlap.
             let (y, stats) =
                 unsafe { (y.slice(r.start * width..r.end * width), stats.slice(2 * r.start..2 * r.end)) };
@@ -62,7 +62,7 @@ impl LayerNorm<'_> {
         assert_eq!(dx.len(), rows * width, "dx must be {rows} x {width}");
         let mut partial = partials(ws, rows, width);
         let (dx, sums) = (Shared::new(dx), Shared::new(&mut partial));
-        for_chunks(rows, |i, r| {
+        for_chunks(ws.isa(), rows, |i, r| {
             let span = r.start * width..r.end * width;
             // SAFETY: chunks do not overlap.
             let (dx, sums) =
@@ -85,7 +85,7 @@ pub struct NormGrads<'a> {
 
 /// Room for the sums of `dγ` and `dβ` of each chunk of rows, all zero.
 pub(crate) fn partials(ws: &Workspace, rows: usize, width: usize) -> Buffer {
-    ws.take_zeroed(rows.div_ceil(chunk(rows)) * 2 * width)
+    ws.take_zeroed(Chunks::new(ws.isa(), rows).count() * 2 * width)
 }
 
 /// Adds up the chunks' sums, in order.

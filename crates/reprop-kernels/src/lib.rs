@@ -24,6 +24,7 @@ mod math;
 pub mod mlp;
 pub mod optimizer;
 pub mod output;
+pub mod pool;
 pub mod probe;
 pub mod recurrent;
 pub mod relu;

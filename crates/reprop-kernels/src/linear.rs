@@ -23,7 +23,7 @@ pub fn forward(
     assert_eq!(x.len(), rows * k, "x must be {rows} x {k}");
     assert_eq!(y.len(), rows * n, "y must be {rows} x {n}");
     let y = Shared::new(y);
-    for_chunks(rows, |_, range| {
+    for_chunks(ws.isa(), rows, |_, range| {
         // SAFETY: chunks do not overlap.
         let y = unsafe { y.slice(range.start * n..range.end * n) };
         let init = bias.map_or(Init::Zero, Init::Bias);

@@ -101,7 +101,7 @@ impl Mlp<'_> {
         let (rows, width, hidden) = (self.rows(x), self.norm.width(), self.fc1.outputs());
         let sink = Sink::new(output, rows * width);
         let saved = saved.map(|saved| (Shared::new(&mut saved.stats), Shared::new(&mut saved.u)));
-        for_chunks(rows, |_, r| {
+        for_chunks(ws.isa(), rows, |_, r| {
             let (span, count) = (r.start * width..r.end * width, r.len());
             let mut n = ws.take(count * width);
             let mut h = ws.take(count * hidden);
@@ -151,7 +151,7 @@ impl Mlp<'_> {
         {
             let (n, u, du) = (Shared::new(&mut n), Shared::new(&mut u), Shared::new(&mut du));
             let (dx, sums) = (Shared::new(dx), Shared::new(&mut sums));
-            for_chunks(rows, |i, r| {
+            for_chunks(ws.isa(), rows, |i, r| {
                 let (span, wide) = (r.start * width..r.end * width, r.start * hidden..r.end * hidden);
                 // SAFETY: chunks do not overlap.
                 let (n, u, du) = unsafe { (n.slice(span.clone()), u.slice(wide.clone()), du.slice(wide)) };

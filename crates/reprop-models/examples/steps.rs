@@ -65,6 +65,7 @@ fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
 
 fn main() -> io::Result<()> {
     reprop::keep_freed_memory();
+    reprop::join_pool(None);
     let mut known = HashMap::new();
     for line in io::stdin().lock().lines() {
         let line = line?;

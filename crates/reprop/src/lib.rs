@@ -67,6 +67,7 @@ pub use swap::Swap;
 pub use trace::{Activity, Span, Trace};
 
 pub use reprop_kernels::heap::keep_freed_memory;
+pub use reprop_kernels::pool::join_pool;
 
 /// Keeps the README's example compiling.
 #[cfg(doctest)]

@@ -3,10 +3,10 @@
 //! Three phases forward: rows through norm and `W` (queries, keys and values side by side); heads; rows through `Wₒ`.
 //! Saved: the norm's statistics, queries, keys, values, the heads' output `c` and, if wanted, the probabilities.
 //!
-//! Four phases backward: `dc = dy Wₒᵀ` beside `dWₒ = cᵀ dy`; heads; rows `dn = dqkv Wᵀ` through the norm; `dW = nᵀ dqkv`.
+//! Four phases backward: `dc = dy Wₒᵀ`; heads; rows `dn = dqkv Wᵀ` through the norm; `dW = nᵀ dqkv` and `dWₒ = cᵀ dy`.
 
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
-use crate::gemm::{Init, Mat, PackedWeight, Product, gemm};
+use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
 use crate::linear::{self, times_packed};
@@ -114,7 +114,7 @@ impl Attention<'_> {
         let (mut stats, mut qkv) = (ws.take(2 * rows), ws.take(3 * rows * width));
         {
             let (stats, qkv) = (Shared::new(&mut stats), Shared::new(&mut qkv));
-            for_chunks(rows, |_, r| {
+            for_chunks(ws.isa(), rows, |_, r| {
                 // SAFETY: chunks do not overlap.
                 let (stats, qkv) = unsafe {
                     (stats.slice(2 * r.start..2 * r.end), qkv.slice(3 * width * r.start..3 * width * r.end))
@@ -128,7 +128,7 @@ impl Attention<'_> {
         let mut probabilities = (keep == Keep::Probabilities).then(|| ws.take(heads.probabilities_len()));
         heads.forward(split(&qkv, width), &mut context, probabilities.as_deref_mut(), ws);
         let sink = Sink::new(output, rows * width);
-        for_chunks(rows, |_, r| {
+        for_chunks(ws.isa(), rows, |_, r| {
             let span = r.start * width..r.end * width;
             let c = &context[span.clone()];
             // SAFETY: chunks do not overlap.
@@ -160,13 +160,7 @@ impl Attention<'_> {
         assert!(dy.len() == x.len() && dx.len() == x.len(), "dy and dx must be {rows} x {width}");
         let AttentionSaved { stats, qkv, context, probabilities } = saved;
         let mut d_context = ws.take(rows * width);
-        rayon::join(
-            || linear::forward(ws, &self.out.backward, None, dy, &mut d_context, rows),
-            || {
-                let (c, dy) = (Mat::new(&context, rows, width), Mat::new(dy, rows, width));
-                gemm(ws, Product::weight_gradient(c, dy, grads.out, grads.out_bias));
-            },
-        );
+        linear::forward(ws, &self.out.backward, None, dy, &mut d_context, rows);
         let mut d_qkv = ws.take(3 * rows * width);
         {
             let d_qkv = Shared::new(&mut d_qkv);
@@ -174,13 +168,13 @@ impl Attention<'_> {
             let to = HeadsGrads { q: part(0), k: part(1), v: part(2), bias: grads.bias };
             self.heads().vjp(split(&qkv, width), &d_context, probabilities.as_deref(), to, ws);
         }
-        drop((qkv, probabilities, d_context));
-        // The context is used up; its memory takes the norm's output, which the weight's gradient needs.
-        let mut n = context;
+        drop((qkv, probabilities));
+        // The context's gradient is used up; its memory takes the norm's output, which the weight's gradient needs.
+        let mut n = d_context;
         let mut sums = partials(ws, rows, width);
         {
             let (dx, sums, n) = (Shared::new(dx), Shared::new(&mut sums), Shared::new(&mut n));
-            for_chunks(rows, |i, r| {
+            for_chunks(ws.isa(), rows, |i, r| {
                 let span = r.start * width..r.end * width;
                 // SAFETY: chunks do not overlap; each has its own sums.
                 let (dx, n, sums) = unsafe {
@@ -201,8 +195,10 @@ impl Attention<'_> {
             });
         }
         finish(&sums, grads.norm);
-        let (n, d_qkv) = (Mat::new(&n, rows, width), Mat::new(&d_qkv, rows, 3 * width));
-        gemm(ws, Product::weight_gradient(n, d_qkv, grads.qkv, grads.qkv_bias));
+        let mat = |x, columns| Mat::new(x, rows, columns);
+        let qkv = Product::weight_gradient(mat(&n, width), mat(&d_qkv, 3 * width), grads.qkv, grads.qkv_bias);
+        let out = Product::weight_gradient(mat(&context, width), mat(dy, width), grads.out, grads.out_bias);
+        run_all(ws, [qkv, out]);
     }
 
     fn heads(&self) -> Heads<'_> {

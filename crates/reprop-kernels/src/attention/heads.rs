@@ -1,15 +1,17 @@
 //! Attention between given queries, keys and values, one task for each head of a few samples.
 //!
 //! A head's queries are taken in equal blocks of at most [`QUERIES`], so that its scores stay in the second-level cache
-//! however long the sequence is; sums over queries (`dK`, `dV`) run over the blocks in order.
+//! however long the sequence is; sums over queries (`dK`, `dV`) run over the blocks in order. What belongs to one query
+//! goes in steps of [`STEP`] queries: their scores pass from product to softmax to product in the first-level cache.
 
 use super::softmax::{HeadMasks, softmax_back, softmax_rows};
-use crate::gemm::{Init, Mat, Right, Target, multiply, pack_all, packed_len};
+use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
 const QUERIES: usize = 256;
+const STEP: usize = 24;
 
 /// Whether the probabilities are kept for the derivative or computed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,9 +154,9 @@ impl Heads<'_> {
             let column = head * wide;
             let k = pack(ws, k.head(sample * keys, column, keys, wide).t());
             let v = pack(ws, v.head(sample * keys, column, keys, wide));
-            let mut scratch = kept.is_none().then(|| ws.take(self.block() * row));
-            for first in (0..self.queries).step_by(self.block()) {
-                let count = self.block().min(self.queries - first);
+            let mut scratch = kept.is_none().then(|| ws.take(STEP * row));
+            for range in blocks(self.queries, STEP) {
+                let (first, count) = (range.start, range.len());
                 let at = sample * self.queries + first;
                 let p = match (&kept, &mut scratch) {
                     (Some(kept), _) => {
@@ -164,14 +166,8 @@ impl Heads<'_> {
                     }
                     (None, scratch) => &mut scratch.as_mut().expect("made when none is kept")[..count * row],
                 };
-                self.probabilities(
-                    q.head(at, column, count, wide),
-                    &k,
-                    p,
-                    first,
-                    self.masks(sample, head),
-                    ws,
-                );
+                let q = q.head(at, column, count, wide);
+                self.probabilities(q, &k, p, first, self.masks(sample, head), ws);
                 // SAFETY: each task has its own rows and columns.
                 let o = unsafe { Target::part(&o, at * self.width() + column, count, wide, self.width()) };
                 multiply(ws.isa(), Mat::strided(p, count, keys, row, 1), Right::Packed(&v), o, Init::Zero);
@@ -258,29 +254,47 @@ impl Heads<'_> {
             Target::part(out, start + at * stride + column, count, wide, stride)
         };
         let mut init = Init::Zero;
-        for first in (0..self.queries).step_by(self.block()) {
-            let count = self.block().min(self.queries - first);
-            let at = sample * self.queries + first;
-            let q = q.head(at, column, count, wide);
-            let d_o = d_o.head(at, column, count, wide);
-            let p = match (kept, &mut again_p, &again_k) {
-                (Some(kept), _, _) => &kept[first * row..(first + count) * row],
-                (None, Some(p), Some(k)) => {
-                    let p = &mut p[..count * row];
-                    self.probabilities(q, k, p, first, self.masks(sample, head), ws);
-                    p
-                }
-                _ => unreachable!("packed when the probabilities are not kept"),
+        for block in blocks(self.queries, self.block()) {
+            for range in blocks(block.len(), STEP) {
+                let (first, count) = (block.start + range.start, range.len());
+                let at = sample * self.queries + first;
+                let p = match (kept, &mut again_p, &again_k) {
+                    (Some(kept), _, _) => &kept[first * row..(first + count) * row],
+                    (None, Some(p), Some(k)) => {
+                        let p = &mut p[range.start * row..range.end * row];
+                        let q = q.head(at, column, count, wide);
+                        self.probabilities(q, k, p, first, self.masks(sample, head), ws);
+                        p
+                    }
+                    _ => unreachable!("packed when the probabilities are not kept"),
+                };
+                let ds = &mut ds[range.start * row..range.end * row];
+                let to = Target::new(ds, count, keys, row);
+                multiply(isa, d_o.head(at, column, count, wide), Right::Packed(&packed_v), to, Init::Zero);
+                let dbias = dbias.as_deref_mut().map(|d| &mut d[first * keys..(first + count) * keys]);
+                softmax_back(isa, p, ds, row, keys, self.scale(), dbias);
+                let ds = Mat::strided(ds, count, keys, row, 1);
+                multiply(isa, ds, Right::Packed(&packed_k), target(0, at, count), Init::Zero);
+            }
+            let count = block.len();
+            let at = sample * self.queries + block.start;
+            let p = match (kept, &again_p) {
+                (Some(kept), _) => &kept[block.start * row..block.end * row],
+                (None, Some(p)) => &p[..count * row],
+                _ => unreachable!("made when the probabilities are not kept"),
             };
-            let ds = &mut ds[..count * row];
-            multiply(isa, d_o, Right::Packed(&packed_v), Target::new(ds, count, keys, row), Init::Zero);
-            let p_matrix = Mat::strided(p, count, keys, row, 1);
-            multiply(isa, p_matrix.t(), Right::Packed(&pack(ws, d_o)), target(2, sample * keys, keys), init);
-            let dbias = dbias.as_deref_mut().map(|d| &mut d[first * keys..(first + count) * keys]);
-            softmax_back(isa, p, ds, row, keys, self.scale(), dbias);
-            let ds = Mat::strided(ds, count, keys, row, 1);
-            multiply(isa, ds, Right::Packed(&packed_k), target(0, at, count), Init::Zero);
-            multiply(isa, ds.t(), Right::Packed(&pack(ws, q)), target(1, sample * keys, keys), init);
+            let over_queries = |left: &[f32], right: Mat, which| {
+                let left = Mat::strided(left, count, keys, row, 1).t();
+                multiply(
+                    isa,
+                    left,
+                    Right::Packed(&pack(ws, right)),
+                    target(which, sample * keys, keys),
+                    init,
+                );
+            };
+            over_queries(p, d_o.head(at, column, count, wide), 2);
+            over_queries(&ds, q.head(at, column, count, wide), 1);
             init = Init::Add;
         }
     }

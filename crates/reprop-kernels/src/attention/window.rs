@@ -84,7 +84,7 @@ impl WindowAttention<'_> {
         let saved = inner.forward_saving(&x, &mut Output::Value(&mut y), keep, ws)?;
         let places = self.places();
         let sink = Sink::new(output, y.len());
-        for_chunks(places.len(), |_, rows| {
+        for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
                 let to = places[row] * width;
                 // SAFETY: every token has one place.
@@ -128,7 +128,7 @@ impl WindowAttention<'_> {
         inner.vjp(&x, saved.0, &dy, &mut windows, Base::Nothing, inner_grads, ws);
         let places = self.places();
         let dx = Shared::new(dx);
-        for_chunks(places.len(), |_, rows| {
+        for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
                 let to = places[row] * width..(places[row] + 1) * width;
                 // SAFETY: every token has one place.
@@ -184,7 +184,7 @@ impl WindowAttention<'_> {
         let (width, places) = (self.norm.width(), self.places());
         let mut windows = ws.take(x.len());
         let to = Shared::new(&mut windows);
-        for_chunks(places.len(), |_, rows| {
+        for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
                 // SAFETY: chunks do not overlap.
                 let to = unsafe { to.slice(row * width..(row + 1) * width) };

@@ -32,7 +32,7 @@ impl Depthwise<'_> {
         let (out, channels) = (self.check(x), self.channels);
         assert_eq!(y.len(), out.len(channels), "y must hold {out:?} of {channels} channels");
         let y = Shared::new(y);
-        for_chunks(out.len(1), |_, pixels| {
+        for_chunks(ws.isa(), out.len(1), |_, pixels| {
             // SAFETY: chunks do not overlap.
             let y = unsafe { y.slice(pixels.start * channels..pixels.end * channels) };
             forward_pixels(ws.isa(), *self, x, pixels.start, y);

@@ -39,7 +39,7 @@ impl Conv2d<'_> {
         let (out, outputs) = self.check(x);
         assert_eq!(y.len(), out.len(outputs), "y must hold {out:?} of {outputs} channels");
         let y = Shared::new(y);
-        for_chunks(out.len(1), |_, pixels| {
+        for_chunks(ws.isa(), out.len(1), |_, pixels| {
             // SAFETY: chunks do not overlap.
             let y = unsafe { y.slice(pixels.start * outputs..pixels.end * outputs) };
             if self.is_pointwise() {

@@ -6,6 +6,7 @@
 use super::{Images, Slide};
 use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
+use crate::simd::Isa;
 
 /// `y = max` over each place of the square; pixels outside do not count.
 ///
@@ -101,7 +102,7 @@ pub fn global_vjp(images: Images, channels: usize, dy: &[f32], dx: &mut [f32]) {
     assert_eq!((dx.len(), dy.len()), (images.len(channels), images.batch * channels), "lengths do not fit");
     let share = 1.0 / images.pixels() as f32;
     let dx = Shared::new(dx);
-    for_chunks(images.len(1), |_, pixels| {
+    for_chunks(Isa::portable(), images.len(1), |_, pixels| {
         // SAFETY: chunks do not overlap.
         let dx = unsafe { dx.slice(pixels.start * channels..pixels.end * channels) };
         for (pixel, dx) in pixels.zip(dx.chunks_exact_mut(channels)) {
@@ -123,7 +124,7 @@ fn each_pixel(
     let out = slide.output(images);
     assert_eq!((x.len(), y.len()), (images.len(channels), out.len(channels)), "lengths do not fit");
     let y = Shared::new(y);
-    for_chunks(out.len(1), |_, pixels| {
+    for_chunks(Isa::portable(), out.len(1), |_, pixels| {
         // SAFETY: chunks do not overlap.
         let y = unsafe { y.slice(pixels.start * channels..pixels.end * channels) };
         pixels.zip(y.chunks_exact_mut(channels)).for_each(|(pixel, y)| pool(pixel, y));

@@ -46,7 +46,29 @@ pub(crate) struct TileArgs {
     pub c: *mut f32,
     pub c_row: usize,
     pub start: Start,
+    pub ahead: Ahead,
 }
+
+/// What the tile asks the cache for while it multiplies: a share of the panel of `B` that comes next.
+///
+/// A hint that changes no bit; `from` is never read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// Where the share begins.
+    pub from: *const f32,
+    /// Cache lines to ask for in each group of [`GROUP`] steps: none, 1, 2 or 4.
+    pub lines: usize,
+}
+
+/// Steps of `k` between two requests for lines ahead; their loop is unrolled. With 8 the compiler hoists so many loads that
+/// sums are spilled.
+pub(crate) const GROUP: usize = 4;
+
+/// Steps of `k` from which on unrolling and requests to the cache pay.
+pub(crate) const DEEP: usize = 192;
+
+/// Floats of a cache line.
+pub(crate) const LINE: usize = 16;
 
 /// The tile's size on an instruction set.
 pub(crate) trait Tile: Sized {
@@ -65,36 +87,145 @@ pub(crate) trait Tile: Sized {
 /// As [`Tile::tile`].
 #[inline(always)]
 pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) {
+    // Deep tiles store their sums hundreds of cycles from now: time enough to fetch what they are stored to.
+    if t.k >= DEEP {
+        for i in 0..MR {
+            let row = t.c.wrapping_add(i.min(t.m - 1) * t.c_row).cast_const();
+            for line in 0..(NV * S::LANES).div_ceil(LINE) {
+                s.prefetch(row.wrapping_add(line * LINE));
+            }
+        }
+    }
+    // The strides that most products have are constants, so that unrolling costs no registers for addresses.
+    // SAFETY: the caller's promise.
+    let sums: [[S::V; NV]; MR] = unsafe {
+        let packed = t.k >= DEEP && t.b_row == S::NR;
+        if packed && t.a_col == 1 {
+            unrolled(s, TileArgs { a_col: 1, b_row: S::NR, ..t })
+        } else if packed && (t.a_row, t.a_col) == (1, S::MR) {
+            unrolled(s, TileArgs { a_row: 1, a_col: S::MR, b_row: S::NR, ..t })
+        } else {
+            plain(s, t)
+        }
+    };
+    if t.m == MR && t.n == NV * S::LANES {
+        // SAFETY: a whole tile is a tile.
+        unsafe { store_whole(s, sums, t) };
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { store_part(s, sums, t) };
+    }
+}
+
+/// One step of `k`: a macro and not a function, since sums that have an address leave their registers.
+macro_rules! step {
+    ($s:ident, $t:ident, $a:ident, $b:ident, $rows:ident, $sums:ident, $NV:ident) => {{
+        let mut columns = [$s.zero(); $NV];
+        for (j, column) in columns.iter_mut().enumerate() {
+            // SAFETY: `B` holds `NR` floats for each `k`.
+            *column = unsafe { $s.load_ptr($b.add(j * S::LANES)) };
+        }
+        for (i, sum) in $sums.iter_mut().enumerate() {
+            // SAFETY: `rows[i]` is a row of `A`, and `a` stands at column `k`.
+            let x = $s.splat(unsafe { *$a.add($rows[i]) });
+            for (column, sum) in columns.iter().zip(sum) {
+                *sum = $s.fma(x, *column, *sum);
+            }
+        }
+        // Wrapping: after the last `k` both may point past their memory; they are not read there.
+        $a = $a.wrapping_add($t.a_col);
+        $b = $b.wrapping_add($t.b_row);
+    }};
+}
+
+/// The products' sums, step by step.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+unsafe fn plain<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) -> [[S::V; NV]; MR] {
     let mut sums = [[s.zero(); NV]; MR];
     // Rows past the end read the last row again; their sums are not stored.
     let rows: [usize; MR] = from_fn(|i| i.min(t.m - 1) * t.a_row);
     let (mut a, mut b) = (t.a, t.b);
     for _ in 0..t.k {
-        let mut columns = [s.zero(); NV];
-        for (j, column) in columns.iter_mut().enumerate() {
-            // SAFETY: `B` holds `NR` floats for each `k`.
-            *column = unsafe { s.load_ptr(b.add(j * S::LANES)) };
+        step!(s, t, a, b, rows, sums, NV);
+    }
+    sums
+}
+
+/// The same sums, by [`GROUP`] steps at a time, with requests for the panel that comes next.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) -> [[S::V; NV]; MR] {
+    let mut sums = [[s.zero(); NV]; MR];
+    let rows: [usize; MR] = from_fn(|i| i.min(t.m - 1) * t.a_row);
+    let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead.from);
+    for _ in 0..t.k / GROUP {
+        if t.ahead.lines > 0 {
+            s.prefetch(ahead);
+            if t.ahead.lines > 1 {
+                s.prefetch(ahead.wrapping_add(LINE));
+                if t.ahead.lines > 2 {
+                    s.prefetch(ahead.wrapping_add(2 * LINE));
+                    s.prefetch(ahead.wrapping_add(3 * LINE));
+                }
+            }
+            ahead = ahead.wrapping_add(t.ahead.lines * LINE);
         }
-        for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: `rows[i]` is a row of `A`, and `a` stands at column `k`.
-            let x = s.splat(unsafe { *a.add(rows[i]) });
-            for (column, sum) in columns.iter().zip(sum) {
-                *sum = s.fma(x, *column, *sum);
+        for _ in 0..GROUP {
+            step!(s, t, a, b, rows, sums, NV);
+        }
+    }
+    for _ in 0..t.k % GROUP {
+        step!(s, t, a, b, rows, sums, NV);
+    }
+    sums
+}
+
+/// Stores a tile that nothing is cut from.
+///
+/// # Safety
+/// As [`Tile::tile`], with `m = MR` and `n = NR`.
+#[inline(always)]
+unsafe fn store_whole<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S::V; NV]; MR], t: TileArgs) {
+    for (i, sum) in sums.iter().enumerate() {
+        for (j, sum) in sum.iter().enumerate() {
+            let done = j * S::LANES;
+            // SAFETY: row `i` of `C` holds `NR` floats, and so does the bias.
+            unsafe {
+                let c = t.c.add(i * t.c_row + done);
+                let sum = if !t.start.bias.is_null() {
+                    s.add(s.load_ptr(t.start.bias.add(done)), *sum)
+                } else if t.start.add {
+                    s.add(s.load_ptr(c), *sum)
+                } else {
+                    *sum
+                };
+                s.store_ptr(c, sum);
             }
         }
-        // Wrapping: after the last `k` both may point past their memory; they are not read there.
-        a = a.wrapping_add(t.a_col);
-        b = b.wrapping_add(t.b_row);
     }
+}
+
+/// Stores a tile at the edge of `C`.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+unsafe fn store_part<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S::V; NV]; MR], t: TileArgs) {
     // What the sums are added to: the bias row again and again, or the rows of `C`.
     let any = t.start.add || !t.start.bias.is_null();
     let (base, base_row) =
         if t.start.bias.is_null() { (t.c.cast_const(), t.c_row) } else { (t.start.bias, 0) };
-    for (i, sum) in sums.iter().enumerate().take(t.m) {
+    // Every index is a constant, here as elsewhere: an array that is indexed by a variable lies in memory.
+    for (i, sum) in sums.iter().enumerate() {
         for (j, sum) in sum.iter().enumerate() {
             let done = j * S::LANES;
-            if done >= t.n {
-                break;
+            if i >= t.m || done >= t.n {
+                continue;
             }
             let width = (t.n - done).min(S::LANES);
             // SAFETY: row `i` of `C` and the bias hold `n > done` floats.

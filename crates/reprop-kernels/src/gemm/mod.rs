@@ -18,12 +18,12 @@ pub use product::{Product, gemm};
 
 use std::marker::PhantomData;
 
-use self::micro::{Start, TileArgs};
+use self::micro::{Ahead, DEEP, GROUP, LINE, Start, TileArgs};
 use crate::share::Shared;
 use crate::simd::{Simd, dispatch};
 
-/// The longest chain of multiply-adds: a panel of `B` this deep stays in the first-level cache.
-pub(crate) const K_BLOCK: usize = 256;
+/// The longest chain of multiply-adds: a panel of `B` this deep stays in the first-level cache while rows of `A` pass it.
+pub(crate) const K_BLOCK: usize = 384;
 
 /// The block length of a product over `k`: equal blocks, none longer than [`K_BLOCK`].
 pub(crate) fn k_block(k: usize) -> usize {
@@ -90,8 +90,16 @@ unsafe fn multiply_block<S: Simd>(
     start: Start,
 ) {
     let (a_row, a_col, a_panel) = strides;
+    // While a panel of `B` is used, the next is fetched, each tile its share; only packed panels lie in one piece.
+    let (panel_len, groups) = (k * S::NR, k / GROUP);
+    let tiles = m.div_ceil(S::MR);
+    let share = panel_len.div_ceil(LINE).div_ceil((tiles * groups).max(1)).next_power_of_two().min(4);
+    let fetch = b_row == S::NR && k >= DEEP;
     for j in (0..n).step_by(S::NR) {
         for (panel, i) in (0..m).step_by(S::MR).enumerate() {
+            let done = panel * groups * share * LINE;
+            let lines = if fetch && done < panel_len { share } else { 0 };
+            let ahead = Ahead { from: b.wrapping_add(j * b_col + panel_len + done), lines };
             // SAFETY: rows `i..i + MR` and columns `j..j + NR`, cut at `m` and `n`, are part of the caller's promise.
             unsafe {
                 s.tile(TileArgs {
@@ -106,6 +114,7 @@ unsafe fn multiply_block<S: Simd>(
                     c: c.ptr.add(i * c.row_stride + j),
                     c_row: c.row_stride,
                     start: start.at(j),
+                    ahead,
                 });
             }
         }

@@ -1,6 +1,8 @@
 //! A right-hand operand packed once and used many times: a layer's weight for as long as its version lives.
 
 use super::{Mat, blocks, k_block, pack};
+use crate::rows::for_each;
+use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
 
 /// A `k x n` matrix packed as a right-hand operand for one instruction set.
@@ -41,7 +43,21 @@ impl PackedMatrix {
     /// If the shape differs.
     pub fn repack(&mut self, b: Mat) {
         assert_eq!((b.rows, b.cols), (self.k, self.n), "a packed matrix keeps its shape");
-        pack_all(self.isa, b, &mut self.data);
+        let wide = packed_len(self.isa, 1, self.n);
+        let panel = self.isa.panel_width();
+        // Some tens of kilobytes a task.
+        let columns = (TASK / k_block(self.k).max(1)).next_multiple_of(panel);
+        let tasks: Vec<_> = blocks(self.k, k_block(self.k))
+            .flat_map(|depth| blocks(self.n, columns).map(move |columns| (depth.clone(), columns)))
+            .collect();
+        let (isa, data) = (self.isa, Shared::new(&mut self.data));
+        for_each(tasks.len(), |i| {
+            let (depth, columns) = tasks[i].clone();
+            let at = depth.start * wide + columns.start * depth.len();
+            // SAFETY: panels of other columns and depths lie elsewhere.
+            let to = unsafe { data.slice(at..at + depth.len() * columns.len().next_multiple_of(panel)) };
+            pack_part(isa, b, columns, depth, to);
+        });
     }
 
     /// Rows.
@@ -107,6 +123,15 @@ impl PackedWeight {
 /// Floats that a packed `k x n` matrix takes.
 pub(crate) fn packed_len(isa: Isa, k: usize, n: usize) -> usize {
     k * n.next_multiple_of(isa.panel_width())
+}
+
+/// Floats that one task packs.
+const TASK: usize = 1 << 14;
+
+dispatch! {
+    fn pack_part(s: Isa, b: Mat, columns: std::ops::Range<usize>, depth: std::ops::Range<usize>, out: &mut [f32]) {
+        pack::columns(s, b, columns, depth, out);
+    }
 }
 
 dispatch! {

@@ -11,7 +11,8 @@ use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::workspace::Workspace;
 
-/// Largest side of a task's part of `C`: its packed operands, [`super::K_BLOCK`] deep, fill half a second-level cache.
+/// Largest side of a task's part of `C`: its packed operands, [`super::K_BLOCK`] deep, fill a second-level cache of a
+/// megabyte. Smaller parts balance better, but pack the same operands more often.
 const SIDE: usize = 384;
 
 /// One product `C (+)= A B`.

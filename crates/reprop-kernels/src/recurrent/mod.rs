@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 fn product(ws: &Workspace, w: &PackedMatrix, init: Init, x: &[f32], y: &mut [f32], rows: usize) {
     let (k, n) = (w.k(), w.n());
     let y = Shared::new(y);
-    for_chunks(rows, |_, r| {
+    for_chunks(ws.isa(), rows, |_, r| {
         // SAFETY: chunks do not overlap.
         let y = unsafe { y.slice(r.start * n..r.end * n) };
         times_packed(ws, w, init, &x[r.start * k..r.end * k], y);

@@ -93,6 +93,19 @@ impl Isa {
         }
     }
 
+    /// Rows of a matrix product's tile on this set.
+    pub(crate) const fn tile_rows(self) -> usize {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512(_) => <Avx512 as Tile>::MR,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2(_) => <Avx2 as Tile>::MR,
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon(_) => <Neon as Tile>::MR,
+            Set::Portable(_) => <Portable as Tile>::MR,
+        }
+    }
+
     /// Columns of a packed panel of a matrix product on this set.
     pub(crate) const fn panel_width(self) -> usize {
         match self.0 {
@@ -109,6 +122,9 @@ impl Isa {
 
 /// The most lanes of any set: the size of a stack buffer that holds one vector.
 pub(crate) const MAX_LANES: usize = 16;
+
+/// Side of the square that [`Simd::transpose`] turns.
+pub(crate) const SQUARE: usize = 8;
 
 /// A vector of `f32` lanes.
 ///
@@ -138,6 +154,24 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     fn pow2(self, n: Self::V) -> Self::V;
     /// In each lane `a > b ? x : y`.
     fn select_gt(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+
+    /// Asks the first-level cache for the line at `p`, where the set can; any address will do.
+    #[inline(always)]
+    fn prefetch(self, _p: *const f32) {}
+
+    /// Transposes a square of [`SQUARE`] rows: row `i` at `from + i from_row` becomes column `i` of rows `to_row` apart.
+    ///
+    /// # Safety
+    /// All rows must be readable and writable, and not overlap.
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
+        for i in 0..SQUARE {
+            for j in 0..SQUARE {
+                // SAFETY: inside the squares.
+                unsafe { *to.add(j * to_row + i) = *from.add(i * from_row + j) };
+            }
+        }
+    }
 
     #[inline(always)]
     fn load(self, src: &[f32]) -> Self::V {
