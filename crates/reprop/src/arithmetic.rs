@@ -11,7 +11,7 @@
 use burn::tensor::{DType, Tensor};
 pub use reprop_kernels::grid::Direction;
 
-use crate::{Error, Result};
+use crate::{Error, Result, host};
 
 /// How the two residual streams are added to.
 ///
@@ -134,7 +134,7 @@ impl RangeWatch {
             return Ok(());
         }
         // All of them are read: a maximum of pairs on the device would pass over a value that is not a number.
-        let extremes = Tensor::cat(self.extremes, 0).into_data();
+        let extremes = host::read(Tensor::cat(self.extremes, 0));
         let reached = extremes.iter::<f32>().map(f32::abs).fold(0.0, |reached: f32, magnitude| {
             if reached.is_nan() || reached >= magnitude { reached } else { magnitude }
         });

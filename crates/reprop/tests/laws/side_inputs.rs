@@ -1,6 +1,6 @@
 //! Side inputs reach every block, forward and backward, under every strategy.
 
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor, TensorData};
 use reprop::{HiddenKeys, Network, Precision, Side, Strategy};
 
 use crate::common::{
@@ -15,7 +15,7 @@ const WIDTH: usize = 8;
 fn hidden_keys() -> HiddenKeys {
     let hidden = (0..BATCH).flat_map(|sample| (0..TOKENS).map(move |token| token + sample >= TOKENS));
     let data = TensorData::new(hidden.collect::<Vec<bool>>(), [BATCH, TOKENS]);
-    HiddenKeys(Tensor::<2, Bool>::from_data(data, &Device::flex()))
+    HiddenKeys(Tensor::<2, Bool>::from_data(data, &crate::device()))
 }
 
 fn both() -> Side {
@@ -56,7 +56,7 @@ fn a_hidden_key_is_not_looked_at() {
     let streams = network.streams(input.clone(), &pass).expect("streams");
     // The last token of sample 2 is hidden from all others: they must not notice that it changed.
     let changed =
-        input.slice_assign([2..3, TOKENS - 1..TOKENS, 0..1], Tensor::ones([1, 1, 1], &Device::flex()));
+        input.slice_assign([2..3, TOKENS - 1..TOKENS, 0..1], Tensor::ones([1, 1, 1], &crate::device()));
     let other = network.streams(changed, &pass).expect("streams");
     let visible = |x: &Tensor<3>| x.clone().slice([0..BATCH, 0..TOKENS - 2]).into_data();
     assert_eq!(visible(&streams.x1), visible(&other.x1));
