@@ -79,12 +79,11 @@ pub fn check(root: &Path, device: &str) -> ExitCode {
     }
     let passed = done.len() == steps.len() && done.iter().all(|step| step.passed);
     let path = root.join(format!("target/device-report-{}.md", device.replace(':', "-")));
-    match fs::write(&path, report(root, device, &done, passed)) {
-        Ok(()) => {
-            eprintln!("==> the report is in {}: send it with what you know of the machine", path.display())
-        }
-        Err(error) => eprintln!("==> the report could not be written to {}: {error}", path.display()),
+    if let Err(error) = fs::write(&path, report(root, device, &done, passed)) {
+        eprintln!("==> the report could not be written to {}: {error}", path.display());
+        return ExitCode::FAILURE;
     }
+    eprintln!("==> the report is in {}: please send it", path.display());
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

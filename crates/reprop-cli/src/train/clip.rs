@@ -4,8 +4,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// `gradients`, scaled down if their common norm is above `largest`.
-pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: f64) -> GradientsParams {
+/// `gradients`, scaled down if their common norm is above `largest`, where such a norm is given.
+pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: Option<f64>) -> GradientsParams {
+    let Some(largest) = largest else { return gradients };
     let mut squares = Squares { gradients: &gradients, sums: Vec::new() };
     module.visit(&mut squares);
     if squares.sums.is_empty() {
@@ -76,7 +77,7 @@ mod tests {
             weight.into_data().iter::<f32>().next().unwrap()
         };
         // The norm is 4.
-        assert!((first(clip(&module, gradients(), 5.0)) - 2.0).abs() < 1e-6);
-        assert!((first(clip(&module, gradients(), 1.0)) - 0.5).abs() < 1e-6);
+        assert!((first(clip(&module, gradients(), Some(5.0))) - 2.0).abs() < 1e-6);
+        assert!((first(clip(&module, gradients(), Some(1.0))) - 0.5).abs() < 1e-6);
     }
 }

@@ -105,10 +105,7 @@ impl Task for Training {
                 .step(samples.images, samples.labels, scaled.on(self.pass(step as u64)?.side(side)), strategy)
                 .map_err(|error| self.stopped(error))?;
             if let Some(gradients) = scaled.off(&network, result.gradients) {
-                let gradients = match self.settings.recipe.clip {
-                    Some(largest) => clip(&network, gradients, largest),
-                    None => gradients,
-                };
+                let gradients = clip(&network, gradients, self.settings.recipe.clip);
                 let rate = self.settings.recipe.learning_rate(lr, step, steps);
                 network = optimizer.step(rate, network, gradients);
             }
@@ -137,13 +134,9 @@ impl Task for Training {
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
-                record::save(
-                    &self.folder,
-                    &network,
-                    &optimizer,
-                    average.as_ref().map(Average::module),
-                    record::Place { step: done, loss_scale: scaled.scale() },
-                )?;
+                let place = record::Place { step: done, loss_scale: scaled.scale() };
+                let average = average.as_ref().map(Average::module);
+                record::save(&self.folder, &network, &optimizer, average, place)?;
             }
             if stop {
                 break;
