@@ -140,12 +140,13 @@ mod tests {
         let mut scale = LossScale::default();
         for (number, value) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
             assert!(scale.unscale(&module, gradients(&module, value)).is_none());
-            assert_eq!(scale.factor(), FIRST / 2.0_f64.powi(number as i32 + 1));
+            let factor = FIRST / 2.0_f64.powi(number as i32 + 1);
+            assert_eq!(scale, LossScale { factor, since: 0 });
         }
         for _ in 0..40 {
             assert!(scale.unscale(&module, gradients(&module, f32::NAN)).is_none());
         }
-        assert_eq!(scale.factor(), LEAST);
+        assert_eq!(scale, LossScale { factor: LEAST, since: 0 });
     }
 
     #[test]
@@ -155,9 +156,9 @@ mod tests {
         for _ in 1..PATIENCE {
             scale.unscale(&module, gradients(&module, 3.0)).expect("finite");
         }
-        assert_eq!(scale.factor(), FIRST);
+        assert_eq!(scale, LossScale { factor: FIRST, since: PATIENCE - 1 });
         let found = scale.unscale(&module, gradients(&module, 3.0)).expect("finite");
-        assert_eq!(scale.factor(), 2.0 * FIRST);
+        assert_eq!(scale, LossScale { factor: 2.0 * FIRST, since: 0 });
         let bias = found.get::<1>(module.bias.as_ref().expect("a bias").id).expect("a gradient");
         assert_eq!(bias.into_data().try_to_vec::<f32>().expect("floats"), [3.0 / 65536.0, 1.0 / 65536.0]);
         assert_eq!(found.len(), 2);
