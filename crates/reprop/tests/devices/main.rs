@@ -21,6 +21,7 @@ mod couplings;
 mod evaluation;
 mod families;
 mod flat_memory;
+mod inverse;
 #[path = "../laws/masks.rs"]
 mod masks;
 #[path = "../laws/networks.rs"]
