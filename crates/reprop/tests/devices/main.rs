@@ -28,6 +28,7 @@ mod masks;
 mod networks;
 #[path = "../laws/open_tapes.rs"]
 mod open_tapes;
+#[path = "../laws/precisions.rs"]
 mod precisions;
 #[path = "../laws/side_inputs.rs"]
 mod side_inputs;
