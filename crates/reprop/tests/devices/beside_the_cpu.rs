@@ -31,7 +31,7 @@ fn gradients_are_those_of_the_cpu_within_a_named_distance() {
     let network = scattered(config.init(3, &trainable()));
     let (images, labels) = (noise(4, [4, 1, 8, 8]), labels(4, 10));
     let on = |device: &Device| {
-        let network = network.clone().to_device(&device.clone().autodiff());
+        let network = network.clone().fork(&device.clone().autodiff());
         let data = (images.clone().to_device(device), labels.clone().to_device(device));
         let step = network.step(data.0, data.1, Pass::training(1), Strategy::PaReprop).expect("a step");
         (step.loss, named_gradients(&network, &step.gradients))
