@@ -3,13 +3,16 @@
 
 use std::env;
 
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use reprop::{Gradients, Holder, Meter, Network, Pass, Strategy, built_devices, named_device};
 use reprop_models::{RevVit, RevVitConfig};
 
 /// Wide enough that tensors are large beside the pages they lie in.
 fn network(depth: usize, device: &Device) -> RevVit {
-    RevVitConfig::new(32, 4, 64, depth, 2, 128).with_classes(10).init(3, &device.clone().autodiff())
+    let config = RevVitConfig::new(32, 4, 64, depth, 2, 128).with_classes(10);
+    // Parameters take their memory when they are first used, which must not be counted as a tape's.
+    config.init(3, &device.clone().autodiff()).materialize()
 }
 
 fn device() -> Device {
