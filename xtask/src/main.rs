@@ -1,9 +1,14 @@
-//! `cargo xtask check`: the one gate, cheapest step first. `cargo xtask docs`: tables and pictures of documents, made from
-//! archived runs. `cargo xtask curves`: what archived runs learned, as a picture. `cargo xtask alignment`: how well the stages of a
-//! pipeline agreed with true gradients. `cargo xtask python`: the Python package's wheel and tests. `cargo xtask sanitize`: the
-//! kernels' unsafe code under Miri and an address sanitizer.
+//! The project's own commands:
+//!
+//! - `check`: the one gate, cheapest step first; with `--device NAME`, the laws on that device;
+//! - `docs`: tables and pictures of documents, made from archived runs;
+//! - `curves`: what archived runs learned, as a picture; `alignment`: how well the stages of a pipeline agreed with true
+//!   gradients;
+//! - `python`: the Python package's wheel and tests;
+//! - `sanitize`: the kernels' unsafe code under Miri and an address sanitizer.
 
 mod curves;
+mod device;
 mod docs;
 mod gate;
 mod python;
@@ -18,6 +23,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => gate::check(&root),
+        ["check", "--device", device] => device::check(&root, device),
         ["docs"] => match docs::write(&root) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -32,7 +38,7 @@ fn main() -> ExitCode {
         ["alignment", picture, metrics] => curves::draw_alignment(picture, metrics),
         _ => {
             eprintln!(
-                "usage: cargo xtask check, docs, python, sanitize, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
+                "usage: cargo xtask check [--device NAME], docs, python, sanitize, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
             );
             ExitCode::from(2)
         }

@@ -1,33 +1,53 @@
 //! Devices and threads by name.
 
 use burn::tensor::Device;
+use reprop::{built_devices, found_devices, named_device};
+use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::options::Format;
 
-/// What the program was built with.
-const NAMES: &[&str] = &[
-    "cpu",
-    #[cfg(feature = "cuda")]
-    "cuda",
-    #[cfg(feature = "wgpu")]
-    "wgpu",
-];
+/// The name that asks for a list instead of a device.
+pub const LIST: &str = "list";
 
 /// The device of that name, for training.
 pub fn by_name(name: &str) -> Result<Device, Failure> {
-    match name {
-        "cpu" => Ok(Device::flex().autodiff()),
-        #[cfg(feature = "cuda")]
-        "cuda" => Ok(Device::cuda(0).autodiff()),
-        #[cfg(feature = "wgpu")]
-        "wgpu" => Ok(Device::wgpu(burn::tensor::DeviceKind::DefaultDevice).autodiff()),
-        known if ["cuda", "wgpu"].contains(&known) => {
-            Err(Failure::usage(format!("this program was built without the device `{name}`"))
-                .hint(format!("build it with `cargo build --release --features {name}`")))
+    let device = named_device(name).map_err(|error| {
+        let hint = format!("{}; `reprop --device {LIST}` tells what is here", error.hint());
+        Failure::usage(error.to_string()).hint(hint)
+    })?;
+    Ok(device.autodiff())
+}
+
+/// What `--device list` says.
+#[derive(Serialize)]
+struct Listing {
+    /// Families that the program was built with.
+    built: Vec<&'static str>,
+    /// Devices of those families that are here.
+    found: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    model: String,
+}
+
+/// Prints what the program was built with and what it finds.
+pub fn list(format: Format) -> Result<(), Failure> {
+    let found = found_devices().into_iter().map(|found| Entry { name: found.name, model: found.model });
+    let listing = Listing { built: built_devices(), found: found.collect() };
+    match format {
+        Format::Json => println!("{}", serde_json::to_string_pretty(&listing)?),
+        Format::Text => {
+            println!("built with: {}", listing.built.join(", "));
+            for Entry { name, model } in listing.found {
+                println!("{name:<8}  {model}");
+            }
         }
-        _ => Err(Failure::usage(format!("there is no device called `{name}`"))
-            .hint(format!("choose one of {}", NAMES.join(", ")))),
     }
+    Ok(())
 }
 
 /// Lets everything run on `threads` threads.

@@ -22,7 +22,8 @@ mod whole_file;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use crate::failure::Failure;
 use crate::options::{Command, Global, Options};
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
     reprop::keep_freed_memory();
     // Wrong usage ends here, with clap's message and exit code 2.
     let Options { global, command } = Options::parse();
+    if command.is_none() && global.device != device::LIST {
+        Options::command().error(ErrorKind::MissingSubcommand, "a command is missing").exit();
+    }
     match panic::catch_unwind(|| run(&global, command)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => {
@@ -49,7 +53,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(global: &Global, command: Command) -> Result<(), Failure> {
+fn run(global: &Global, command: Option<Command>) -> Result<(), Failure> {
+    let Some(command) = command.filter(|_| global.device != device::LIST) else {
+        return device::list(global.format);
+    };
     device::use_threads(global.threads)?;
     match command {
         Command::Train(options) => train::run(global, *options),

@@ -18,12 +18,12 @@ use crate::train::PipelineOptions;
 
 /// Train deep networks whose activations do not fit in memory, with gradients equal bit for bit.
 #[derive(Debug, Parser)]
-#[command(name = "reprop", version)]
+#[command(name = "reprop", version, arg_required_else_help = true)]
 pub struct Options {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// Options of every command.
@@ -32,7 +32,8 @@ pub struct Global {
     /// Threads to compute with; all cores by default. No result depends on it.
     #[arg(long, global = true, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
-    /// The device to compute on: cpu, or what the program was built with (cuda, wgpu).
+    /// The device to compute on: cpu, or what the program was built with (wgpu, vulkan, metal, cuda, rocm), by index where
+    /// there are several, as in cuda:1; list shows what there is.
     #[arg(long, global = true, default_value = "cpu", value_name = "NAME")]
     pub device: String,
     /// Everything random follows from this number.

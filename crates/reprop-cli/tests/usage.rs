@@ -12,7 +12,10 @@ fn wrong_usage_is_told_with_its_numbers() {
         (vec!["bench", "--strategy", "auto"], vec!["budget", "hint: add --budget"]),
         (vec!["bench", "--depth", "0"], vec!["at least 1"]),
         (vec!["bench", "--export", "out.xls"], vec!["out.xls", ".csv"]),
+        #[cfg(not(feature = "cuda"))]
         (vec!["bench", "--device", "cuda"], vec!["cuda", "--features cuda"]),
+        (vec!["bench", "--device", "cpu:4"], vec!["cpu:4", "1 found", "--device list"]),
+        (vec!["--seed", "3"], vec!["a command is missing"]),
         (vec!["bench", "--device", "abacus"], vec!["abacus", "hint: choose one of cpu"]),
         (vec!["train", "--data", "nope"], vec!["`nope`", "digits"]),
         (vec!["train", "--image", "9"], vec!["2 pixels", "image of 9"]),
@@ -45,6 +48,17 @@ fn wrong_usage_is_told_with_its_numbers() {
         assert!(parts.iter().all(|part| errors.contains(part)), "{arguments:?}: {errors}");
         assert!(output.stdout.is_empty() && !errors.contains("panicked"), "{arguments:?}: {errors}");
     }
+}
+
+#[test]
+fn devices_are_listed_with_or_without_a_command() {
+    for arguments in
+        [&["--device", "list", "--format", "json"][..], &["bench", "--device=list", "--format=json"]]
+    {
+        let listing: serde_json::Value = serde_json::from_str(&stdout(arguments)).expect("a list is JSON");
+        assert_eq!((&listing["built"][0], &listing["found"][0]["name"]), (&"cpu".into(), &"cpu".into()));
+    }
+    assert!(stdout(&["--device", "list"]).starts_with("built with: cpu"));
 }
 
 #[test]

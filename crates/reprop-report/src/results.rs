@@ -49,6 +49,9 @@ pub struct Run {
     pub activation_peak_bytes: u64,
     /// What was foretold, where the network can tell.
     pub predicted_activation_bytes: Option<u64>,
+    /// What the device's allocator took for the first step and its optimizer, on devices other than the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_reserved_bytes: Option<u64>,
     /// Loss of the first step.
     pub loss: f32,
     /// A hash over the bits of all gradients of the first step.

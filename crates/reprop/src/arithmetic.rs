@@ -8,10 +8,10 @@
 //!
 //! Rounding is part of the forward under every strategy, and is taken as the identity by gradients.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 pub use reprop_kernels::grid::Direction;
 
-use crate::{Error, Result};
+use crate::{Error, Result, host};
 
 /// How the two residual streams are added to.
 ///
@@ -55,17 +55,17 @@ impl Arithmetic {
     /// Adding zero turns `-0.0` into `0.0`. From then on no stream holds a negative zero, since a sum is `-0.0` only
     /// where both of its terms are; so the inverse gives back the sign of zero as well.
     pub fn enter<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
-        self.quantize(x.cast(DType::F32)).add_scalar(0.0)
+        self.quantize(settled(x.cast(DType::F32))).add_scalar(0.0)
     }
 
     /// `x (+) Q(f)`.
     pub fn add<const D: usize>(self, x: Tensor<D>, f: Tensor<D>) -> Tensor<D> {
-        x + self.quantize(f)
+        x + self.quantize(settled(f))
     }
 
     /// `y (-) Q(f)`, which undoes [`Self::add`].
     pub fn subtract<const D: usize>(self, y: Tensor<D>, f: Tensor<D>) -> Tensor<D> {
-        y - self.quantize(f)
+        y - self.quantize(settled(f))
     }
 
     /// `base ± Q(f)`: [`Self::add`] or [`Self::subtract`].
@@ -96,6 +96,18 @@ impl Arithmetic {
             Self::Float => None,
         }
     }
+}
+
+/// `x` with its elements in row-major order on devices other than the CPU. There the strides of a tensor choose the kernel
+/// of a product or convolution, and with it the order of its sums; a sub-block that ends with a permutation hands its
+/// strides on to the stream that it is added to, but not in the same way when it is subtracted again.
+fn settled<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    if x.device() == Device::flex() {
+        return x;
+    }
+    let dims = x.dims();
+    let elements: usize = dims.iter().product();
+    x.reshape([elements]).reshape(dims)
 }
 
 /// The extremes that streams reached, kept on the device until they are asked for, so that the check costs one wait a
@@ -134,7 +146,7 @@ impl RangeWatch {
             return Ok(());
         }
         // All of them are read: a maximum of pairs on the device would pass over a value that is not a number.
-        let extremes = Tensor::cat(self.extremes, 0).into_data();
+        let extremes = host::read(Tensor::cat(self.extremes, 0));
         let reached = extremes.iter::<f32>().map(f32::abs).fold(0.0, |reached: f32, magnitude| {
             if reached.is_nan() || reached >= magnitude { reached } else { magnitude }
         });

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::Precision;
+
 /// Why a pass through a network could not be honoured.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Error {
@@ -99,6 +101,14 @@ pub enum Error {
         found: usize,
         /// Whether the stage begins with the stem.
         stem: bool,
+    },
+    /// F and G cannot compute in that precision on that device.
+    #[error("{device} does not compute in {precision:?}: choose another precision; f32 goes everywhere")]
+    Precision {
+        /// What was asked for.
+        precision: Precision,
+        /// The device.
+        device: String,
     },
     /// A parameter that a file of weights does not have.
     #[error("the weights have no `{name}`")]

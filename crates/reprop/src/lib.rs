@@ -11,12 +11,15 @@ mod average;
 mod block;
 pub mod chain;
 mod couple;
+mod devices;
 mod engine;
 mod error;
 mod footprint;
 mod gradients;
+mod host;
 mod kernels;
 pub mod layers;
+mod loss_scale;
 mod meter;
 mod names;
 mod network;
@@ -42,11 +45,14 @@ pub use autodiff::{
 pub use average::Average;
 pub use block::{Block, BlockFootprint, Head, Piece, Stem, Transition};
 pub use couple::{Couple, Coupling};
+pub use devices::{DeviceError, FoundDevice, built_devices, found_devices, named_device};
 pub use engine::{Descent, Entry, Keep, Prediction, Stage, Tape, Trail};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
 pub use gradients::Gradients;
+pub use host::host_reads;
 pub use kernels::{Kernels, UnknownKernels, Workspace};
+pub use loss_scale::LossScale;
 pub use meter::{Held, Holder, Kept, MemoryReport, Meter};
 pub use names::{
     gradient_digest, load_parameters, named_gradients, named_parameters, parameter_count, parameter_digest,

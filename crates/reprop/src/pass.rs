@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 
-use crate::{Activity, Arithmetic, Kernels, Key, Meter, Precision, Side, Trace, Workspace};
+use crate::{Activity, Arithmetic, Error, Kernels, Key, Meter, Precision, Result, Side, Trace, Workspace};
 
 /// The settings of one forward and of the backward that belongs to it.
 ///
@@ -167,6 +167,15 @@ impl Pass {
     /// Whether what lies on `device` is computed on fused kernels.
     pub(crate) fn fuses(&self, device: &Device) -> bool {
         self.kernels == Kernels::Auto && self.precision == Precision::F32 && *device == Device::flex()
+    }
+
+    /// An error if F and G cannot compute in this precision on `device`.
+    pub(crate) fn check_precision(&self, device: &Device) -> Result<()> {
+        let precision = self.precision;
+        if precision == Precision::F32 || device.supports_dtype(precision.dtype()) {
+            return Ok(());
+        }
+        Err(Error::Precision { precision, device: format!("{device:?}") })
     }
 
     pub(crate) fn pool(&self) -> &Workspace {

@@ -86,7 +86,7 @@ impl Measurement<'_> {
 
     fn hold(&self, case: &Case) -> Result<Held, Failure> {
         let before = memory::held();
-        let making = Making { numbers: self.numbers, seed: self.seed };
+        let making = Making { numbers: self.numbers, seed: self.seed, device: self.device.clone() };
         let mut subject = with_model(&case.model, self.seed, self.device, making);
         let image = match &case.model {
             AnyModel::Images(model) => Some(model.images().side),
@@ -141,6 +141,7 @@ impl Measurement<'_> {
             run.gradient_digest = digest;
             run.loss = taken.loss;
         }
+        run.device_reserved_bytes = taken.device_reserved_bytes.or(run.device_reserved_bytes);
         run.peak_bytes = run.peak_bytes.max(taken.peak_bytes.saturating_sub(others));
         run.activation_peak_bytes = run.activation_peak_bytes.max(taken.activation_peak_bytes);
         if round >= self.warmup {

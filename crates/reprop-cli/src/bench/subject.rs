@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
 use reprop::optim::AdamWConfig;
 use reprop::{Input, Meter, Network, Pass, Strategy, Target, Trace, gradient_digest};
 
@@ -43,12 +44,15 @@ pub struct Taken {
     pub activation_peak_bytes: u64,
     /// The most that the process held meanwhile.
     pub peak_bytes: u64,
+    /// Of the first round: what the device's allocator took for the step, where it tells.
+    pub device_reserved_bytes: Option<u64>,
 }
 
 /// Makes a network into a subject.
 pub struct Making {
     pub numbers: Numbers,
     pub seed: u64,
+    pub device: Device,
 }
 
 impl Trial for Making {
@@ -78,6 +82,11 @@ impl<const D: usize, N: Scored<D>> Measured<D, N> {
             .precision(numbers.precision())
             .kernels(numbers.kernels)
             .meter(Meter::new())
+    }
+
+    /// Bytes that the device's allocator has taken, where it tells.
+    fn reserved(&self) -> Option<u64> {
+        Some(self.making.device.memory_pool_usage()?.bytes_reserved)
     }
 
     fn batch(&self, batch: usize) -> (Input<D, N>, Target<D, N>) {
@@ -115,21 +124,31 @@ impl<const D: usize, N: Scored<D>> Subject for Measured<D, N> {
             self.batches.insert(batch, self.batch(batch));
         }
         let (input, target) = self.batches[&batch].clone();
+        let first = round == 0;
+        if first {
+            // What earlier runs left in the pools is given back, so that only what this one takes is counted.
+            self.making.device.memory_cleanup();
+        }
+        let before = if first { self.reserved() } else { None };
         memory::reset_peak();
         let start = Instant::now();
         let result = self.network.step(input, target, pass, strategy)?;
         let mut time = start.elapsed();
-        let digest = (round == 0).then(|| gradient_digest(&self.network, &result.gradients));
+        let digest = first.then(|| gradient_digest(&self.network, &result.gradients));
         let start = Instant::now();
         let updated = self.optimizer.step(1e-3, self.network.clone(), result.gradients);
+        // A device may still be at work.
+        self.making.device.sync()?;
         time += start.elapsed();
         drop(updated);
+        let taken = before.and_then(|before| Some(self.reserved()?.saturating_sub(before)));
         Ok(Taken {
             seconds: time.as_secs_f64(),
             loss: result.loss,
             digest,
             activation_peak_bytes: result.memory.activation_peak,
             peak_bytes: memory::peak(),
+            device_reserved_bytes: taken,
         })
     }
 }

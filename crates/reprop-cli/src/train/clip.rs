@@ -4,11 +4,17 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// `gradients`, scaled down if their common norm is above `largest`.
-pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: f64) -> GradientsParams {
-    let mut norm = Norm { gradients: &gradients, squares: 0.0 };
-    module.visit(&mut norm);
-    let norm = norm.squares.sqrt();
+/// `gradients`, scaled down if their common norm is above `largest`, where such a norm is given.
+pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: Option<f64>) -> GradientsParams {
+    let Some(largest) = largest else { return gradients };
+    let mut squares = Squares { gradients: &gradients, sums: Vec::new() };
+    module.visit(&mut squares);
+    if squares.sums.is_empty() {
+        return gradients;
+    }
+    // Read at once: the device is waited for once a step, and not once a parameter.
+    let sums = Tensor::cat(squares.sums, 0).into_data();
+    let norm = sums.iter::<f32>().map(f64::from).sum::<f64>().sqrt();
     if norm <= largest {
         return gradients;
     }
@@ -17,19 +23,19 @@ pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: f64) -> 
     scaled.to
 }
 
-struct Norm<'g> {
+struct Squares<'g> {
     gradients: &'g GradientsParams,
-    squares: f64,
+    sums: Vec<Tensor<1>>,
 }
 
-impl ModuleVisitor for Norm<'_> {
+impl ModuleVisitor for Squares<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Some(gradient) = self.gradients.get::<D>(param.id) {
             // Along one axis after the other: Flex's sum over everything depends on the number of threads.
             let rows = gradient.dims()[0];
             let elements: usize = gradient.dims().iter().product();
             let squares = gradient.square().reshape([rows, elements / rows.max(1)]).sum_dim(1).sum_dim(0);
-            self.squares += f64::from(squares.into_scalar::<f32>());
+            self.sums.push(squares.reshape([1]));
         }
     }
 }
@@ -71,7 +77,7 @@ mod tests {
             weight.into_data().iter::<f32>().next().unwrap()
         };
         // The norm is 4.
-        assert!((first(clip(&module, gradients(), 5.0)) - 2.0).abs() < 1e-6);
-        assert!((first(clip(&module, gradients(), 1.0)) - 0.5).abs() < 1e-6);
+        assert!((first(clip(&module, gradients(), Some(5.0))) - 2.0).abs() < 1e-6);
+        assert!((first(clip(&module, gradients(), Some(1.0))) - 0.5).abs() < 1e-6);
     }
 }

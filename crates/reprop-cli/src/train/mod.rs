@@ -12,6 +12,7 @@ mod recipe;
 mod record;
 mod report;
 mod run;
+mod scaled;
 mod settings;
 mod tensorboard;
 mod text;

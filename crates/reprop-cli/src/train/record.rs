@@ -12,6 +12,7 @@ use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::store::ModuleRecord;
 use burn::tensor::Bytes;
+use reprop::LossScale;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -31,28 +32,46 @@ struct Position {
     optimizer_digest: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     average_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    loss_scale: Option<LossScale>,
     /// Of the fields above.
     digest: String,
 }
 
 impl Position {
     fn new(
-        step: usize,
+        Place { step, loss_scale }: Place,
         weights_digest: String,
         optimizer_digest: String,
         average_digest: Option<String>,
     ) -> Self {
         let average = average_digest.as_ref().map(|digest| format!(" {digest}")).unwrap_or_default();
-        let digest = digest(format!("{step} {weights_digest} {optimizer_digest}{average}").as_bytes());
-        Self { step, weights_digest, optimizer_digest, average_digest, digest }
+        let scale = loss_scale.map(|scale| format!(" {scale:?}")).unwrap_or_default();
+        let digest = digest(format!("{step} {weights_digest} {optimizer_digest}{average}{scale}").as_bytes());
+        Self { step, weights_digest, optimizer_digest, average_digest, loss_scale, digest }
     }
 
     /// Whether the fields are those that were written.
     fn is_whole(&self) -> bool {
-        let Self { step, weights_digest, optimizer_digest, average_digest, digest } = self;
+        let Self { step, weights_digest, optimizer_digest, average_digest, loss_scale, digest } = self;
+        let place = Place { step: *step, loss_scale: *loss_scale };
         let again =
-            Self::new(*step, weights_digest.clone(), optimizer_digest.clone(), average_digest.clone());
+            Self::new(place, weights_digest.clone(), optimizer_digest.clone(), average_digest.clone());
         again.digest == *digest
+    }
+}
+
+/// What a run has done, beside its tensors.
+pub struct Place {
+    /// Steps.
+    pub step: usize,
+    /// The loss's scale in the next one, where there is one.
+    pub loss_scale: Option<LossScale>,
+}
+
+impl From<usize> for Place {
+    fn from(step: usize) -> Self {
+        Self { step, loss_scale: None }
     }
 }
 
@@ -66,13 +85,13 @@ pub fn exists(run: &Path) -> bool {
     [folder(run), old, pipeline].iter().any(|record| record.join(POSITION).exists())
 }
 
-/// Saves the state after `step` steps, with the average of the weights if there is one.
+/// Saves the state at a place, with the average of the weights if there is one.
 pub fn save<N: Module>(
     run: &Path,
     network: &N,
     optimizer: &ModuleOptimizer,
     average: Option<&N>,
-    step: usize,
+    place: impl Into<Place>,
 ) -> Result<(), Failure> {
     let next = run.join("record.new");
     remove(&next)?;
@@ -80,7 +99,8 @@ pub fn save<N: Module>(
     let weights = network.clone().into_record().into_bytes()?;
     let optimizer = optimizer.to_record().into_bytes()?;
     let average = average.map(|average| average.clone().into_record().into_bytes()).transpose()?;
-    let position = Position::new(step, digest(&weights), digest(&optimizer), average.as_deref().map(digest));
+    let position =
+        Position::new(place.into(), digest(&weights), digest(&optimizer), average.as_deref().map(digest));
     if let Some(average) = &average {
         write_whole(&next.join(AVERAGE), average)?;
     }
@@ -118,6 +138,11 @@ pub fn load_average<N: Module>(run: &Path, network: N) -> Result<Option<N>, Fail
     let Some(digest) = position.average_digest else { return Ok(None) };
     let average = read_checked(&record.join(AVERAGE), &digest)?;
     Ok(Some(network.try_load_record(ModuleRecord::from_bytes(Bytes::from_bytes_vec(average))?)?))
+}
+
+/// The loss's scale, if the record of the run in `run` has one.
+pub fn load_scale(run: &Path) -> Result<Option<LossScale>, Failure> {
+    Ok(position(run)?.1.loss_scale)
 }
 
 /// The folder of the record, and where it stands.

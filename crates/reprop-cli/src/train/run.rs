@@ -29,6 +29,7 @@ use super::metrics::{Metrics, MetricsFile};
 use super::pipeline;
 use super::record;
 use super::report::{Outcome, Report};
+use super::scaled::Scaled;
 use super::settings::Settings;
 
 /// Where a run comes from.
@@ -79,6 +80,7 @@ impl Task for Training {
         })?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut average = self.average(&network)?;
+        let mut scaled = Scaled::begin(&self.folder, self.settings.numbers()?.precision())?;
         if self.init.is_some() {
             // A run that is killed in its first epoch begins with these weights again.
             record::save(&self.folder, &network, &optimizer, average.as_ref().map(Average::module), first)?;
@@ -100,14 +102,13 @@ impl Task for Training {
             let count = samples.len();
             let labels = samples.labels.clone();
             let result = network
-                .step(samples.images, samples.labels, self.pass(step as u64)?.side(side), strategy)
+                .step(samples.images, samples.labels, scaled.on(self.pass(step as u64)?.side(side)), strategy)
                 .map_err(|error| self.stopped(error))?;
-            let gradients = match self.settings.recipe.clip {
-                Some(largest) => clip(&network, result.gradients, largest),
-                None => result.gradients,
-            };
-            let rate = self.settings.recipe.learning_rate(lr, step, steps);
-            network = optimizer.step(rate, network, gradients);
+            if let Some(gradients) = scaled.off(&network, result.gradients) {
+                let gradients = clip(&network, gradients, self.settings.recipe.clip);
+                let rate = self.settings.recipe.learning_rate(lr, step, steps);
+                network = optimizer.step(rate, network, gradients);
+            }
             network = result.statistics.apply(network);
             if let Some(average) = &mut average {
                 average.follow(&network, step);
@@ -134,13 +135,9 @@ impl Task for Training {
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
-                record::save(
-                    &self.folder,
-                    &network,
-                    &optimizer,
-                    average.as_ref().map(Average::module),
-                    done,
-                )?;
+                let place = record::Place { step: done, loss_scale: scaled.scale() };
+                let average = average.as_ref().map(Average::module);
+                record::save(&self.folder, &network, &optimizer, average, place)?;
             }
             if stop {
                 break;

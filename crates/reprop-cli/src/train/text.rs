@@ -20,6 +20,7 @@ use crate::{device, memory, plan, safetensors_file, weights_file};
 use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
 use super::run::{prepare, watch_interrupts};
+use super::scaled::Scaled;
 use super::settings::Settings;
 use super::text_settings::{TextSettings, TextSplit};
 use super::{output_folder, record};
@@ -156,6 +157,7 @@ impl TextRun {
         if first == 0 {
             record::save(&self.folder, &network, &optimizer, None, first)?;
         }
+        let mut scaled = Scaled::begin(&self.folder, self.settings.run.numbers()?.precision())?;
         let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
         let interrupted = watch_interrupts()?;
         let live = Live::new(steps, first);
@@ -169,12 +171,11 @@ impl TextRun {
             let Batch { tokens, targets, padding, asked } =
                 Batch::new(text, &indices, seed, epoch as u64, &self.device);
             let pass = self.pass(step as u64)?.side(Side::new().with(padding));
-            let result = network.step(tokens, targets, pass, strategy)?;
-            network = optimizer.step(
-                self.settings.run.recipe.learning_rate(lr, step, steps),
-                network,
-                result.gradients,
-            );
+            let result = network.step(tokens, targets, scaled.on(pass), strategy)?;
+            if let Some(gradients) = scaled.off(&network, result.gradients) {
+                let rate = self.settings.run.recipe.learning_rate(lr, step, steps);
+                network = optimizer.step(rate, network, gradients);
+            }
             activation_peak = activation_peak.max(result.memory.activation_peak);
             done = step + 1;
             let seconds = start.elapsed().as_secs_f64();
@@ -195,7 +196,8 @@ impl TextRun {
             metrics.write(&line)?;
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
-                record::save(&self.folder, &network, &optimizer, None, done)?;
+                let place = record::Place { step: done, loss_scale: scaled.scale() };
+                record::save(&self.folder, &network, &optimizer, None, place)?;
             }
             if stop {
                 break;

@@ -3,6 +3,7 @@
 use crate::network::Output;
 use crate::{Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
 
+use super::beside::Beside;
 use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, STEM, Scratch};
 
@@ -66,10 +67,12 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     };
 
     let front = Front { pieces: &pieces, ready: Vec::new(), rest, output, hand_down };
+    let given = front.tensors().chain(&dy).next();
+    let beside = Beside::on(overlap, given.map(|streams| streams.x1.device()));
+    let overlap = beside.overlaps();
     let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
     let (place, last) = (FIRST_PIECE + pieces.len(), network.head());
-    let (dx, mut front) = both(
-        overlap,
+    let (dx, mut front) = beside.run(
         || match (head, dy) {
             (Some(head), _) => {
                 let (saved, held) = head.into_parts();
@@ -90,11 +93,8 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     while !front.ready.is_empty() {
         let _scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
         let ready = std::mem::take(&mut front.ready);
-        let (held, next) = both(
-            overlap,
-            || grads(&pieces, ready, dx, overlap, &pass, gradients),
-            || front.recover(overlap, &pass),
-        );
+        let (held, next) = beside
+            .run(|| grads(&pieces, ready, dx, overlap, &pass, gradients), || front.recover(overlap, &pass));
         (dx, front) = (held.0, next);
         // Only now, so that what the meter says does not depend on which half ended first.
         drop(held.1);
@@ -116,15 +116,6 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     let (saved, _held) = saved.into_parts();
     pass.note(Activity::Grads, STEM, || network.stem().vjp(saved, dx, &context, gradients));
     None
-}
-
-/// Both results: side by side if `overlap`, else one after the other.
-fn both<A: Send, B: Send>(
-    overlap: bool,
-    first: impl FnOnce() -> A + Send,
-    second: impl FnOnce() -> B + Send,
-) -> (A, B) {
-    if overlap { rayon::join(first, second) } else { (first(), second()) }
 }
 
 /// A piece whose gradients can be computed.
@@ -163,6 +154,12 @@ impl<const D: usize> Front<'_, D> {
         let grads = self.ready.iter().map(|ready| ready.scratch.grads);
         let recover = self.rest.iter().rev().take(self.reach(overlap)).map(Recorded::recovering);
         grads.chain(recover).max().unwrap_or(0)
+    }
+
+    /// Streams that were kept, from the top down.
+    fn tensors(&self) -> impl Iterator<Item = &Streams<D>> {
+        let inputs = self.rest.iter().rev().filter_map(|recorded| recorded.input.as_ref());
+        self.output.iter().chain(inputs).map(Kept::value)
     }
 
     /// Whether what a piece was given is still wanted: the piece below is recovered from it, or it is handed down.

@@ -5,10 +5,10 @@ use std::ops::Range;
 use burn::tensor::Tensor;
 
 use crate::arithmetic::RangeWatch;
-use crate::kernels;
 use crate::network::{Input, Output, Target, is_trainable};
 use crate::strategy::Layout;
 use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
+use crate::{host, kernels};
 
 use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, STEM, Scratch, Tape, plan};
@@ -44,7 +44,9 @@ pub(super) fn enter_stem<const D: usize, N: Network<D>>(
     watch: &mut RangeWatch,
 ) -> Result<Streams<D>> {
     network.stem().check(&input)?;
-    let streams = enter(network.stem().forward(input, &pass.context(STEM)), pass);
+    let streams = network.stem().forward(input, &pass.context(STEM));
+    pass.check_precision(&streams.x1.device())?;
+    let streams = enter(streams, pass);
     look(watch, &streams, pass);
     Ok(streams)
 }
@@ -133,6 +135,7 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
             (streams, StemTrail::Saved(meter.keep(Holder::Ends, saved)))
         }
     });
+    pass.check_precision(&streams.x1.device())?;
     let streams = enter(streams, pass);
     look(watch, &streams, pass);
     Ok((meter.keep(Holder::Streams, streams), stem))
@@ -225,7 +228,7 @@ pub(super) fn record_head<const D: usize, N: Network<D>>(
 
 /// The loss, if its gradients can be used.
 pub(super) fn finite(loss: &Tensor<1>, pass: &Pass) -> Result<f32> {
-    let loss = loss.clone().into_scalar::<f32>();
+    let loss = host::read(loss.clone()).iter::<f32>().next().unwrap_or(f32::NAN);
     if loss.is_finite() { Ok(loss) } else { Err(Error::LossNotFinite { loss, step: pass.step_number() }) }
 }
 

@@ -13,6 +13,7 @@
 //! stored network is the case in which the first recovery hands over everything.
 
 mod backward;
+mod beside;
 mod forward;
 mod plan;
 mod sizes;

@@ -8,7 +8,7 @@
 
 use burn::tensor::{Int, Tensor, activation::log_softmax};
 
-use crate::{Error, MixedLabels, Result};
+use crate::{Error, MixedLabels, Result, host};
 
 /// An error unless there is one label for each of `batch` samples, and each is a class.
 pub fn check_labels(labels: &Tensor<1, Int>, batch: usize, classes: usize) -> Result<()> {
@@ -21,7 +21,7 @@ pub fn check_labels(labels: &Tensor<1, Int>, batch: usize, classes: usize) -> Re
         });
     }
     // A label out of range would be compared with no class, and its sample silently left out of the loss.
-    let labels = labels.to_data();
+    let labels = host::read(labels.clone());
     let strange = labels.iter::<i64>().find(|label| !(0..classes as i64).contains(label));
     strange.map_or(Ok(()), |label| Err(Error::Label { label, classes }))
 }

@@ -16,7 +16,7 @@ use super::Initial;
 use super::linear::{linear, linear_vjp, value};
 use super::mlp::{density, distribution};
 use super::norm::{affine, norm_vjp, normalise};
-use crate::{Context, Error, Footprint, Gradients, Head, Precision, Result, Stem, Streams};
+use crate::{Context, Error, Footprint, Gradients, Head, Precision, Result, Stem, Streams, host};
 
 /// The target of a token that is not asked for.
 pub const NOT_ASKED: i64 = -100;
@@ -144,7 +144,7 @@ impl Stem<3> for Language {
                 found: format!("[{batch}, {places}]"),
             });
         }
-        self.check_tokens(tokens.to_data().iter::<i64>())
+        self.check_tokens(host::read(tokens.clone()).iter::<i64>())
     }
 
     fn forward_saving(&self, tokens: Tensor<2, Int>, _: &Context<'_>) -> (Streams<3>, Tensor<1, Int>) {
@@ -184,7 +184,8 @@ impl Head<3> for Language {
 
     fn check(&self, target: &Tensor<2, Int>, batch: usize) -> Result<()> {
         let [found, _] = target.dims();
-        let numbers: Vec<i64> = target.to_data().iter::<i64>().filter(|&n| n != NOT_ASKED).collect();
+        let numbers: Vec<i64> =
+            host::read(target.clone()).iter::<i64>().filter(|&n| n != NOT_ASKED).collect();
         if found != batch || numbers.is_empty() {
             return Err(Error::Shape {
                 what: "targets",
@@ -206,7 +207,7 @@ impl Head<3> for Language {
         _: &Context<'_>,
     ) -> (Tensor<1>, Tensor<2>, HeadSaved) {
         let (shape, device) = (x.dims(), x.x1.device());
-        let target: Vec<i64> = target.to_data().iter().collect();
+        let target: Vec<i64> = host::read(target).iter().collect();
         let places = (0..).zip(target).filter(|&(_, token)| token != NOT_ASKED);
         let (places, tokens): (Vec<i64>, Vec<i64>) = places.unzip();
         let count = places.len();

@@ -1,10 +1,11 @@
 //! Chains of Burn modules.
 
 use burn::module::Module;
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::Linear;
 use burn::tensor::activation::tanh;
 use burn::tensor::{Device, Tensor, TensorData};
 use reprop::chain::{Async, Chain, Checkpointed, ModuleSteps, State};
+use reprop::layers::Initial;
 use reprop::{gradient_digest, named_gradients};
 use reprop_schedule::{Mixed, Revolve};
 use reprop_store::MemoryStore;
@@ -21,9 +22,8 @@ struct Cell {
 type Pair = (Tensor<2>, Tensor<2>);
 
 fn cell(device: &Device) -> Cell {
-    device.seed(3);
-    let linear = || LinearConfig::new(4, 4).init(device);
-    Cell { inner: linear(), outer: linear() }.materialize()
+    let mut initial = Initial::new(3, device).with_deviation(0.5);
+    Cell { inner: initial.linear(4, 4), outer: initial.linear(4, 4) }.materialize()
 }
 
 fn step(cell: &Cell, number: usize, (h, c): Pair) -> (Pair, Option<Tensor<1>>) {
@@ -40,7 +40,7 @@ fn start(device: &Device) -> Pair {
 }
 
 fn run(how: Checkpointed<'_>) -> (String, f64, Vec<u8>) {
-    let device = Device::flex();
+    let device = crate::device();
     let cell = cell(&device.clone().autodiff());
     let steps = ModuleSteps::new(&cell, step);
     let sum = steps.sum();
@@ -66,7 +66,7 @@ fn a_burn_user_gets_the_same_bits_under_every_plan() {
 #[test]
 fn gradients_are_those_of_one_graph_over_the_whole_chain() {
     const TOLERANCE: f64 = 1e-4;
-    let device = Device::flex();
+    let device = crate::device();
     let cell = cell(&device.clone().autodiff());
     let (mut state, mut loss) = (start(&device.clone().autodiff()), None);
     for number in 0..STEPS {

@@ -9,7 +9,7 @@ pub use crate::networks::*;
 
 /// Where parameters live.
 pub fn trainable() -> Device {
-    Device::flex().autodiff()
+    crate::device().autodiff()
 }
 
 /// A training pass on the kernels that the suite is run for.
@@ -32,13 +32,13 @@ pub fn noise<const D: usize>(seed: u64, shape: [usize; D]) -> Tensor<D> {
             (word >> 40) as f32 / (1 << 23) as f32 - 1.0
         })
         .collect();
-    Tensor::from_data(TensorData::new(values, shape), &Device::flex())
+    Tensor::from_data(TensorData::new(values, shape), &crate::device())
 }
 
 /// Labels that go through all classes.
 pub fn labels(batch: usize, classes: usize) -> Tensor<1, Int> {
     let values: Vec<i64> = (0..batch).map(|sample| ((3 * sample + 1) % classes) as i64).collect();
-    Tensor::from_data(TensorData::new(values, [batch]), &Device::flex())
+    Tensor::from_data(TensorData::new(values, [batch]), &crate::device())
 }
 
 /// The module with noise added to every parameter, so that no bias is zero and no scale is one. Noise of weights goes

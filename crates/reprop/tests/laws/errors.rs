@@ -1,7 +1,7 @@
 //! What cannot be honoured is an error with the numbers in it.
 
 use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use reprop::{Arithmetic, Costs, Error, Network, Pass, Strategy};
 use reprop_models::{RevVit, RevVitConfig};
 
@@ -35,7 +35,7 @@ fn spoiled(value: f32) -> RevVit {
     let mut network = network();
     let weight = &mut network.blocks[1].mlp.contract.weight;
     *weight = weight.clone().map(|weight| {
-        let spoil = Tensor::full([1, 1], value, &Device::flex());
+        let spoil = Tensor::full([1, 1], value, &crate::device());
         weight.inner().slice_assign([3..4, 5..6], spoil).autodiff().require_grad()
     });
     network
@@ -72,7 +72,7 @@ fn infinities_and_values_that_are_not_numbers_in_the_streams_are_errors() {
 fn an_overflow_that_comes_back_is_still_reported() {
     let images = noise(1, [2, 1, 8, 8]);
     let arithmetic = Arithmetic::Exact { fraction_bits: 14 };
-    let [out, back] = [3000.0, -3000.0].map(|value| Tensor::<1>::full([64], value, &Device::flex()));
+    let [out, back] = [3000.0, -3000.0].map(|value| Tensor::<1>::full([64], value, &crate::device()));
     let mut network = network();
     for (block, value) in [(0, out), (1, back)] {
         let bias = network.blocks[block].mlp.contract.bias.take().expect("a bias");
@@ -106,7 +106,7 @@ fn wrong_shapes_and_empty_batches_are_errors_with_both_shapes() {
     let network = network();
     let pass = || training(1);
     for shape in [[2, 1, 8, 7], [2, 3, 8, 8], [2, 1, 9, 9], [0, 1, 8, 8]] {
-        let images = Tensor::zeros(shape, &Device::flex());
+        let images = Tensor::zeros(shape, &crate::device());
         let error = refused(&network, &images, shape[0], pass);
         assert!(matches!(error, Error::Shape { what: "images", .. }), "{error}");
         assert!(error.to_string().contains(&format!("{shape:?}")), "{error}");
@@ -120,7 +120,7 @@ fn wrong_shapes_and_empty_batches_are_errors_with_both_shapes() {
 fn a_label_that_is_no_class_is_an_error() {
     let network = network();
     for label in [10, -1] {
-        let labels = Tensor::from_ints([1, label], &Device::flex());
+        let labels = Tensor::from_ints([1, label], &crate::device());
         let step = network.step(noise(1, [2, 1, 8, 8]), labels, training(1), Strategy::PaReprop);
         let error = step.err().expect("the label is refused");
         assert!(error.to_string().contains(&label.to_string()), "{error}");

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use reprop::{Arithmetic, Network, Pass, Strategy, named_gradients};
 use reprop_models::{RevVit, RevVitConfig};
 
@@ -28,7 +28,7 @@ fn moved(network: &RevVit, chosen: usize, delta: &[f32]) -> RevVit {
             }
             param.map(|value| {
                 let delta = TensorData::new(self.2.to_vec(), value.dims());
-                (value.inner() + Tensor::from_data(delta, &Device::flex())).autodiff().require_grad()
+                (value.inner() + Tensor::from_data(delta, &crate::device())).autodiff().require_grad()
             })
         }
     }

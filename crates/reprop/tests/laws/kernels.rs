@@ -2,7 +2,7 @@
 //! weights of the moment.
 
 use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use reprop::layers::{AttentionConfig, Initial, MlpConfig};
 use reprop::{
     Arithmetic, Direction, Gradients, HiddenKeys, Kernels, Meter, Network, Residual, Side, Strategy, Trace,
@@ -109,7 +109,7 @@ fn adding_at_once_gives_the_bits_of_adding_afterwards() {
 fn a_sample_whose_keys_are_all_hidden_gets_the_mean() {
     let network = user_network(&[2], &[8], transformer(0.0));
     let hidden: Vec<bool> = (0..3 * 7).map(|key| key < 7 || key % 3 == 0).collect();
-    let hidden = Tensor::from_data(TensorData::new(hidden, [3, 7]), &Device::flex());
+    let hidden = Tensor::from_data(TensorData::new(hidden, [3, 7]), &crate::device());
     let streams = |kernels| {
         let pass = training(6).kernels(kernels).side(Side::new().with(HiddenKeys(hidden.clone())));
         network.streams(user_data(3).0, &pass).expect("streams").x1

@@ -1,6 +1,7 @@
 //! The laws that every network, block and strategy must keep, each in a file of its own. Here the layers run on fused
 //! kernels, in `laws_on_burn` on Burn's operations.
 
+use burn::tensor::Device;
 use reprop::Kernels;
 
 mod accumulation;
@@ -26,3 +27,8 @@ mod transitions;
 
 /// What the layers compute with.
 const KERNELS: Kernels = Kernels::Auto;
+
+/// Where everything lies.
+fn device() -> Device {
+    Device::flex()
+}

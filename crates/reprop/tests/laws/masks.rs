@@ -1,6 +1,6 @@
 //! Masks: different in every place, the same in every replay, none in evaluation.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use reprop::{Context, Network, Pass};
 
 use crate::common::{evaluation, mixed, noise, training, user_data, user_network};
@@ -9,7 +9,7 @@ const RATE: f64 = 0.5;
 
 /// The mask that a sub-block sees: what is left of ones.
 fn mask(context: &Context<'_>, site: u64) -> Vec<f32> {
-    let ones = Tensor::<2>::ones([16, 16], &Device::flex());
+    let ones = Tensor::<2>::ones([16, 16], &crate::device());
     context.dropout(ones, RATE, site).into_data().try_to_vec().expect("floats")
 }
 
@@ -48,7 +48,7 @@ fn a_mask_is_the_same_each_time_on_any_number_of_threads() {
 #[test]
 fn drop_path_drops_whole_samples() {
     let pass = training(1);
-    let kept = pass.context(1).drop_path(Tensor::<2>::ones([64, 3], &Device::flex()), RATE, 1);
+    let kept = pass.context(1).drop_path(Tensor::<2>::ones([64, 3], &crate::device()), RATE, 1);
     let rows = kept.into_data().try_to_vec::<f32>().expect("floats");
     let rows: Vec<&[f32]> = rows.chunks(3).collect();
     assert!(rows.iter().all(|row| *row == [0.0; 3] || *row == [2.0; 3]), "rows are whole");

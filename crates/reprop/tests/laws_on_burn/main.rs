@@ -1,5 +1,6 @@
 //! The same laws for layers on Burn's operations, as on every device but the CPU.
 
+use burn::tensor::Device;
 use reprop::Kernels;
 
 #[path = "../laws/accumulation.rs"]
@@ -45,3 +46,8 @@ mod transitions;
 
 /// What the layers compute with.
 const KERNELS: Kernels = Kernels::Burn;
+
+/// Where everything lies.
+fn device() -> Device {
+    Device::flex()
+}
