@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::Shared;
 use super::points::Commit;
-use super::state::{Entry, Job, Life, Phase, Reading};
+use super::state::{Entry, Job, Kept, Life, Phase, Reading};
 use crate::buffer::AlignedBuffer;
 use crate::codec::{Coding, Workshop};
 use crate::frame::{Frame, HEADER};
@@ -114,7 +114,7 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
             state.report.busy_write += took;
             state.report.write.observe(length, took.as_secs_f64());
             state.report.hold(place.span);
-            (Phase::Stored(frame, place), Ok(()))
+            (Phase::Stored(Kept::new(&frame, place)), Ok(()))
         }
         Err(error) => {
             state.report.failed_writes += 1;
@@ -122,11 +122,11 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
             if entry.live || !error.is_full() {
                 state.failures.push_back(error.clone());
             }
-            (Phase::Failed(error.clone()), Err(error))
+            (Phase::Failed(Box::new(error.clone())), Err(error))
         }
     };
     let old = std::mem::replace(&mut entry.phase, phase);
-    entry.ticket.settle(outcome);
+    entry.settle(outcome);
     state.release(sequence, &*shared.medium);
     drop(guard);
     drop(old);
@@ -217,12 +217,12 @@ fn read(shared: &Shared, tools: &mut Tools, frame: &Frame, place: Place) {
             state.report.stored_read += place.span;
             state.report.busy_read += took;
             state.report.read.observe(frame.raw, took.as_secs_f64());
-            entry.reading = if entry.live { Reading::Ready(payload) } else { Reading::Idle };
+            entry.reading = if entry.live { Reading::Ready(Box::new(payload)) } else { Reading::Idle };
         }
         Err(error) => {
             state.report.failed_reads += 1;
             if entry.waiters > 0 {
-                entry.reading = Reading::Failed(error);
+                entry.reading = Reading::Failed(Box::new(error));
             } else {
                 tell_later(entry, &mut state.ahead);
                 state.failures.push_back(error);

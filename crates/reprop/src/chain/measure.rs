@@ -21,6 +21,10 @@ pub struct Measured {
     pub write: Option<f64>,
     /// Reading one snapshot.
     pub read: Option<f64>,
+    /// Taking a snapshot to a memory slot: a copy of the state.
+    pub save: Option<f64>,
+    /// Having one back from a memory slot: a copy if the slot keeps it.
+    pub load: Option<f64>,
 }
 
 impl Measured {
@@ -36,7 +40,8 @@ impl Measured {
     pub fn costs(&self) -> Option<Costs> {
         let forward = self.forward.or(self.backward.map(|backward| backward / REVERSE))?;
         let write = self.write.or(self.read)?;
-        let tiers = vec![Transfer::default(), Transfer { write, read: self.read.unwrap_or(write) }];
+        let memory = Transfer { write: self.save.unwrap_or(0.0), read: self.load.unwrap_or(0.0) };
+        let tiers = vec![memory, Transfer { write, read: self.read.unwrap_or(write) }];
         Some(Costs { forward, backward: self.backward.unwrap_or(REVERSE * forward), tiers })
     }
 
@@ -47,6 +52,8 @@ impl Measured {
             backward: self.backward.or(other.backward),
             write: self.write.or(other.write),
             read: self.read.or(other.read),
+            save: self.save.or(other.save),
+            load: self.load.or(other.load),
         }
     }
 }
@@ -96,11 +103,13 @@ impl Prices for LivePrices {
     }
 
     fn write(&self, _: usize, tier: usize) -> f64 {
-        if tier == 0 { 0.0 } else { self.measured.get().write.unwrap_or(0.0) }
+        let Measured { write, save, .. } = self.measured.get();
+        if tier == 0 { save } else { write }.unwrap_or(0.0)
     }
 
     fn read(&self, _: usize, tier: usize) -> f64 {
-        if tier == 0 { 0.0 } else { self.measured.get().read.or(self.measured.get().write).unwrap_or(0.0) }
+        let Measured { write, read, load, .. } = self.measured.get();
+        if tier == 0 { load } else { read.or(write) }.unwrap_or(0.0)
     }
 
     fn state_bytes(&self, _: usize) -> u64 {
