@@ -11,17 +11,17 @@ use reprop_store::{DiskConfig, Store};
 /// A step's length in time.
 const H: f32 = 0.05;
 
-/// `dx/dt = x - x^3 + u(t)` on each element by Heun's method: a step from `x`, and its derivative.
+/// `dx/dt = u(t) (x - x^3)` on each element by Heun's method: a step from `x`, and its derivative.
 fn heun(x: f32, u: f32) -> (f32, f32) {
-    let slope = |x: f32| (x - x * x * x + u, 1.0 - 3.0 * x * x);
+    let slope = |x: f32| (u * (x - x * x * x), u * (1.0 - 3.0 * x * x));
     let (k1, d1) = slope(x);
     let (k2, d2) = slope(x + H * k1);
     (x + 0.5 * H * (k1 + k2), 1.0 + 0.5 * H * (d1 + d2 * (1.0 + H * d1)))
 }
 
-/// What drives the chain at a step.
+/// What drives the chain at a step: there and back, so that no number grows or fades however long it is.
 fn drive(step: usize) -> f32 {
-    (step % 97) as f32 * 1e-3
+    (step % 97) as f32 / 48.0 - 1.0
 }
 
 /// A pass over the chain; the loss is the last state's first element. Gives its derivative by the first state's first.
@@ -68,7 +68,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for plan in plans {
         for &steps in &lengths {
             let folder = tempfile::tempdir()?;
-            let store = DiskConfig::new(folder.path().join("snapshots")).create()?;
+            // What waits to be written is in its memory slot anyway.
+            let store = DiskConfig::new(folder.path().join("snapshots")).queue(slots, u64::MAX).create()?;
             let how = match plan {
                 "stored" => Checkpointed::stored(steps)?,
                 "revolve" => Checkpointed::schedule(Revolve::new(steps, slots)?),

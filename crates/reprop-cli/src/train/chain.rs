@@ -179,7 +179,8 @@ impl ChainTraining {
             return Ok(None);
         }
         let folder = self.settings.store.clone().unwrap_or_else(|| self.folder.join("snapshots"));
-        let config = DiskConfig::new(&folder).codec(Codec::Auto);
+        // What waits to be written is in its memory slot anyway.
+        let config = DiskConfig::new(&folder).codec(Codec::Auto).queue(self.settings.slots.max(1), u64::MAX);
         let config = match self.settings.durable {
             // Which borders become points is the chain's to say.
             Some(_) => config.durability(Durability::Every(1)),

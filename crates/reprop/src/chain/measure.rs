@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use reprop_schedule::{Costs, Prices, Transfer};
+use reprop_schedule::{Action, Costs, Prices, Transfer};
 
 /// How much of an average the newest step makes up at least: the average follows a machine that changes its speed.
 const NEWEST: f64 = 0.02;
@@ -79,37 +79,47 @@ impl Average {
     }
 }
 
-/// Prices that follow what is measured, for a simulator that runs beside the chain.
+/// What a simulator that runs beside the chain charges: for an action of the computation what it has just taken, for a
+/// transfer what the store measured.
 #[derive(Debug, Default)]
 pub(super) struct LivePrices {
-    measured: Cell<Measured>,
+    seconds: Cell<f64>,
+    recording: Cell<bool>,
+    transfers: Cell<Measured>,
     state_bytes: Cell<u64>,
 }
 
 impl LivePrices {
-    pub fn set(&self, measured: Measured, state_bytes: usize) {
-        self.measured.set(measured);
+    /// The next action to be charged has taken so long, waiting for the store not counted.
+    pub fn set(&self, action: &Action, seconds: f64, transfers: Measured, state_bytes: usize) {
+        self.seconds.set(seconds);
+        self.recording.set(matches!(action, Action::Record { .. }));
+        self.transfers.set(transfers);
         self.state_bytes.set(state_bytes as u64);
     }
 }
 
 impl Prices for LivePrices {
-    fn forward(&self, from: usize, to: usize) -> f64 {
-        self.measured.get().forward.unwrap_or(0.0) * (to - from) as f64
+    fn forward(&self, _: usize, _: usize) -> f64 {
+        self.seconds.get()
     }
 
     fn reverse(&self, _: usize) -> f64 {
-        self.measured.get().backward.unwrap_or(0.0)
+        self.seconds.get()
+    }
+
+    fn record(&self, _: usize) -> f64 {
+        // Reversing what was recorded is charged without it.
+        if self.recording.get() { self.seconds.get() } else { 0.0 }
     }
 
     fn write(&self, _: usize, tier: usize) -> f64 {
-        let Measured { write, save, .. } = self.measured.get();
-        if tier == 0 { save } else { write }.unwrap_or(0.0)
+        if tier == 0 { self.seconds.get() } else { self.transfers.get().write.unwrap_or(0.0) }
     }
 
     fn read(&self, _: usize, tier: usize) -> f64 {
-        let Measured { write, read, load, .. } = self.measured.get();
-        if tier == 0 { load } else { read.or(write) }.unwrap_or(0.0)
+        let Measured { write, read, .. } = self.transfers.get();
+        if tier == 0 { self.seconds.get() } else { read.or(write).unwrap_or(0.0) }
     }
 
     fn state_bytes(&self, _: usize) -> u64 {

@@ -232,11 +232,14 @@ impl<R: Recurrence> Chain<R> {
                     }
                 }
                 Some(Move::Do(action)) => {
+                    let (start, stalled) = (Instant::now(), machine.disk.stall);
                     machine.apply(&action)?;
+                    let waited = machine.disk.stall - stalled;
+                    let seconds = (start.elapsed().as_secs_f64() - waited).max(0.0);
                     if read_from_disk(&action).is_some_and(|read| wanted.front() == Some(&read)) {
                         wanted.pop_front();
                     }
-                    prices.set(machine.clocks.measured().or(transfers), state_bytes);
+                    prices.set(&action, seconds, transfers, state_bytes);
                     simulator.apply(&action);
                     farthest = farthest.max(machine.at().unwrap_or(0));
                     if let Some(progress) = &mut progress {

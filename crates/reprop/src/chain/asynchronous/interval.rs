@@ -8,6 +8,10 @@ const LONGEST: usize = 1 << 20;
 const EVERY: usize = 64;
 const STRIDE: f64 = 1.05;
 
+/// Revolve is left only for a plan that it takes so many times as long as: transfers take a little of the computation's time,
+/// too.
+pub(super) const GAIN: f64 = 1.03;
+
 /// The time to reverse `length` steps from their first state with Revolve, which comes back to a snapshot after each step but
 /// the last.
 pub(super) fn reverse(length: usize, slots: usize, costs: &Costs) -> f64 {
@@ -81,7 +85,7 @@ pub(super) fn stop_here(left: usize, length: usize, slots: usize, costs: &Costs)
 
 /// Whether a chain of `steps` is better reversed in memory as a whole.
 pub(super) fn stay_in_memory(steps: usize, length: usize, slots: usize, costs: &Costs) -> bool {
-    length == 0 || reverse(steps, slots, costs) <= rest(steps, length, 0, slots, costs)
+    length == 0 || reverse(steps, slots, costs) <= GAIN * rest(steps, length, 0, slots, costs)
 }
 
 /// The time of the last `left` steps there and back, cut every `length` steps as long as that is quicker, when `waiting`

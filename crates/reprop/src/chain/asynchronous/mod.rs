@@ -17,13 +17,17 @@ use measuring::Measuring;
 /// background, and comes back ahead of its turn while the interval above is reversed with Revolve on the memory
 /// slots.
 ///
-/// - While the first state of all is written, the chain goes as Revolve would; the first interval ends when that write does.
+/// - While the first state of all is written, the chain goes as Revolve would; the first interval ends when that write does. A
+///   chain too short to gain from it writes nothing.
 ///   From then on each is planned anew from the times measured so far. A shorter interval than a write takes stalls a little
 ///   and recomputes less; the formula weighs the two.
 /// - Where Revolve on the memory slots alone is quicker, for a short chain or a slow store, it goes on as Revolve.
 /// - The last interval is reversed where it stands.
 /// - The length need not be known: a chain ends where [`Recurrence::has_step`](super::Recurrence::has_step) says so.
 /// - A full disk costs time and nothing else: the chain goes on from the snapshot that did not fit, in memory.
+///
+/// Give the store a queue as long as there are slots (`DiskConfig::queue`): what waits there is in its slot anyway, and a
+/// write that takes longer than others holds nobody up.
 ///
 /// A value can serve one pass after the other (`Checkpointed::planner(&mut plan)`): what one measured, the next begins with.
 ///
