@@ -36,11 +36,11 @@ struct Length {
 /// Several chains, each under every plan.
 #[derive(Clone, Debug, Deserialize)]
 struct Compared {
-    rows: Vec<Problem>,
+    rows: Vec<Plans>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Problem {
+struct Plans {
     problem: String,
     seconds: BTreeMap<String, f64>,
     peak_mib: BTreeMap<String, f64>,
@@ -102,17 +102,17 @@ impl Chains {
 
     /// The plans side by side, as a table for documents.
     pub fn plans(&self) -> String {
-        let row = |problem: &Problem| {
-            let of = |plan: &str| problem.seconds.get(plan).map_or(f64::NAN, |seconds| 1e3 * seconds);
-            let peak = |plan: &str| problem.peak_mib.get(plan).map_or(f64::NAN, |mib| *mib);
+        let row = |row: &Plans| {
+            let of = |plan: &str| row.seconds.get(plan).map_or(f64::NAN, |seconds| 1e3 * seconds);
+            let peak = |plan: &str| row.peak_mib.get(plan).map_or(f64::NAN, |mib| *mib);
             [
-                problem.problem.clone(),
+                row.problem.clone(),
                 format!("{:.1}", of("stored")),
                 format!("{:.1}", of("revolve")),
                 format!("{:.1}", of("async")),
-                format!("{:.2}", problem.async_in_stored),
-                format!("{:.2}", problem.async_in_revolve),
-                format!("{:.2}", problem.predicted_in_measured),
+                format!("{:.2}", row.async_in_stored),
+                format!("{:.2}", row.async_in_revolve),
+                format!("{:.2}", row.predicted_in_measured),
                 format!("{:.0} of {:.0} MiB", peak("async"), peak("stored")),
             ]
         };

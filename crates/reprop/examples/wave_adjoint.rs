@@ -97,7 +97,9 @@ impl Wave {
             }
         });
         // On the edge the field stays what it was two steps before, which is nothing.
-        a.iter_mut().for_each(|a| *a = -*a);
+        for a in &mut a {
+            *a = -*a;
+        }
         (back, a)
     }
 

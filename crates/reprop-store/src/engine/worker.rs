@@ -107,12 +107,12 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
     state.settled(length);
     let Some(entry) = state.entries.get_mut(&sequence) else { return };
     let (phase, outcome) = match written {
-        Ok((frame, place)) => {
+        Ok((frame, place, seconds)) => {
             state.report.writes += 1;
             state.report.raw_written += length;
             state.report.stored_written += place.span;
             state.report.busy_write += took;
-            state.report.write.observe(length, took.as_secs_f64());
+            state.report.write.observe(length, seconds);
             state.report.hold(place.span);
             (Phase::Stored(Kept::new(&frame, place)), Ok(()))
         }
@@ -132,14 +132,14 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
     drop(old);
 }
 
-/// Encodes a snapshot and writes its frame.
+/// Encodes a snapshot and writes its frame; tells what every such write takes, without the room that is made once for many.
 fn store(
     shared: &Shared,
     tools: &mut Tools,
     sequence: u64,
     key: Key,
     payload: &Payload,
-) -> Result<(Frame, Place)> {
+) -> Result<(Frame, Place, f64)> {
     let raw = payload.len();
     let wanted = shared.chooser().choose(raw as u64);
     let bound = shared.medium.padded(HEADER + wanted.bound(raw));
@@ -161,14 +161,13 @@ fn store(
     };
     frame.write_header(buffer);
     let encoding = start.elapsed().as_secs_f64();
+    let failed = |error| write_error(shared, key, length as u64, error);
+    shared.medium.make_room(length).map_err(failed)?;
     let start = Instant::now();
-    let place = shared
-        .medium
-        .write(sequence, &buffer[..length])
-        .map_err(|error| write_error(shared, key, length as u64, error))?;
+    let place = shared.medium.write(sequence, &buffer[..length]).map_err(failed)?;
     let writing = start.elapsed().as_secs_f64();
     shared.chooser().observe(wanted, raw as u64, stored as u64, encoding, writing);
-    Ok((frame, place))
+    Ok((frame, place, encoding + writing))
 }
 
 fn write_error(shared: &Shared, key: Key, needed: u64, error: io::Error) -> Error {

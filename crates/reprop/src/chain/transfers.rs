@@ -80,9 +80,8 @@ impl<R: Recurrence> Machine<'_, R> {
             Some(_) => return Err(Error::Slot { action: *action, slot, found: "holds something else" }),
         };
         let given = if keep { Content::Nothing } else { self.memory.replace(slot.index, Content::Nothing) };
-        let state = match (state, given) {
-            (Some(state), _) | (None, Content::State(_, state)) => state,
-            (None, _) => return Err(Error::Slot { action: *action, slot, found: "holds something else" }),
+        let ((Some(state), _) | (None, Content::State(_, state))) = (state, given) else {
+            return Err(Error::Slot { action: *action, slot, found: "holds something else" });
         };
         self.clocks.load(start);
         Ok(state)

@@ -8,6 +8,9 @@ use super::{Async, Border, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Endless, Move, View};
 
+/// Steps between two looks at the clocks inside an interval, at least.
+const LEAST_STRIDE: usize = 16;
+
 impl Async {
     /// At the first state of an interval: how far to go, and whether to write it.
     pub(super) fn start(&mut self, view: &View<'_>) -> Result<()> {
@@ -90,14 +93,20 @@ impl Async {
     /// One stride inside an interval.
     pub(super) fn forward(&mut self, end: Option<usize>, view: &mut View<'_>) {
         let first = self.borders.last().map_or(0, |border| border.step);
-        let arrived = match end {
-            Some(end) => self.at >= end,
+        let costs = view.measured.or(self.known).costs();
+        let arrived = match (end, &costs) {
+            // What was measured meanwhile may say that it is long enough.
+            (Some(end), Some(costs)) => {
+                self.at >= end || self.at > first && self.at - first >= self.interval(costs)
+            }
+            (Some(end), None) => self.at >= end,
             // Without a measured time the interval ends when its first state is written.
-            None => self.at > first && view.measured.or(self.known).costs().is_some(),
+            (None, costs) => self.at > first && costs.is_some(),
         };
         if arrived {
-            if end.is_none() {
-                self.lengths.push(self.at - first);
+            match self.lengths.last_mut() {
+                Some(length) if end.is_some() => *length = self.at - first,
+                _ => self.lengths.push(self.at - first),
             }
             self.stage = Stage::Start;
             return;
@@ -106,7 +115,10 @@ impl Async {
             return self.turn_around();
         }
         let to = match (self.steps, end) {
-            (Some(steps), Some(end)) => end.min(steps - 1),
+            (Some(steps), Some(end)) => {
+                let stride = ((end - first) / 8).max(LEAST_STRIDE);
+                end.min(steps - 1).min(self.at + stride)
+            }
             // Somebody has to be asked after each step: the chain whether it goes on, or the clock.
             _ => self.at + 1,
         };
