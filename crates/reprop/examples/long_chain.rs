@@ -25,7 +25,9 @@ fn drive(step: usize) -> f32 {
 fn run(width: usize, how: Checkpointed<'_>) -> Result<(f32, ChainReport), reprop::chain::Error> {
     let advance = |step: usize, mut x: Vec<f32>| {
         let u = drive(step);
-        x.iter_mut().for_each(|x| *x = euler(*x, u).0);
+        for x in &mut x {
+            *x = euler(*x, u).0;
+        }
         x
     };
     let reverse = |step: usize, x: Vec<f32>, mut adjoint: Vec<f32>, (): &mut ()| {

@@ -240,6 +240,10 @@ impl<R: Recurrence> Chain<R> {
                         wanted.pop_front();
                     }
                     prices.set(&action, seconds, transfers, state_bytes);
+                    if let Action::Copy { step, .. } = action {
+                        // Handing a state over takes the computation as long as steps would.
+                        simulator.apply(&Action::Forward { from: step, to: step + 1 });
+                    }
                     simulator.apply(&action);
                     farthest = farthest.max(machine.at().unwrap_or(0));
                     if let Some(progress) = &mut progress {
