@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reprop_report::{Format, Peers, Results, Run, ladder_svg};
+use reprop_report::{Chains, Format, Peers, Results, Run, ladder_svg};
 
 /// Documents with parts that are made.
 const DOCUMENTS: [&str; 3] = ["README.md", "GUIDE.md", "docs/petra.md"];
@@ -16,6 +16,8 @@ struct Runs {
     ladder: Results,
     /// Whole steps beside PyTorch's.
     peers: Peers,
+    /// Chains under several plans.
+    chains: Chains,
     /// What `reprop train` printed.
     train: String,
     /// What stages keep, by formula.
@@ -35,16 +37,22 @@ impl Runs {
             strategies: results("strategies.json")?,
             ladder: results("ladder.json")?,
             peers: Peers::parse(&text(peers)?).map_err(|error| format!("bench/runs/{peers}: {error}"))?,
+            chains: Chains::parse(&text("chains.json")?)
+                .map_err(|error| format!("bench/runs/chains.json: {error}"))?,
             train: text("train-digits.txt")?,
             petra_memory: text("petra-memory.md")?,
         })
     }
 
     /// Files that are made as a whole.
-    fn files(&self) -> Result<[(&'static str, String); 2], String> {
+    fn files(&self) -> Result<[(&'static str, String); 3], String> {
         let peers = comparable(&self.ladder, &self.peers).then_some(&self.peers);
         let ladder = ladder_svg(&self.ladder, peers).ok_or("the ladder has one step only")?;
-        Ok([("docs/strategies.svg", Format::Svg.render(&self.strategies, None)), ("docs/ladder.svg", ladder)])
+        Ok([
+            ("docs/strategies.svg", Format::Svg.render(&self.strategies, None)),
+            ("docs/ladder.svg", ladder),
+            ("docs/chains.svg", self.chains.svg()),
+        ])
     }
 
     /// A part of a document by its name.
@@ -54,6 +62,9 @@ impl Runs {
             "ladder" => Some(Format::Markdown.render(&self.ladder, None)),
             "peers" => Some(self.peers.markdown("step")),
             "petra-memory" => Some(self.petra_memory.clone()),
+            "chain-lengths" => Some(self.chains.lengths()),
+            "chain-plans" => Some(self.chains.plans()),
+            "chain-peers" => Some(self.chains.peers()),
             "train" => Some(format!("```text\n{}```\n", self.train)),
             _ => None,
         }
@@ -164,8 +175,14 @@ mod tests {
         for folder in ["bench/runs", "docs"] {
             fs::create_dir_all(copy.join(folder)).expect("a folder");
         }
-        let runs =
-            ["strategies.json", "ladder.json", "steps-2-threads.json", "train-digits.txt", "petra-memory.md"];
+        let runs = [
+            "strategies.json",
+            "ladder.json",
+            "steps-2-threads.json",
+            "chains.json",
+            "train-digits.txt",
+            "petra-memory.md",
+        ];
         let files = runs.map(|name| format!("bench/runs/{name}"));
         for file in files.iter().map(String::as_str).chain(DOCUMENTS) {
             fs::copy(root.join(file), copy.join(file)).expect("a copy");

@@ -15,6 +15,21 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("lints", &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
     ("documentation", &["doc", "--release", "--workspace", "--no-deps", "--locked"]),
     ("tests", &["test", "--release", "--workspace", "--locked"]),
+    // What only that feature compiles.
+    (
+        "object store",
+        &[
+            "test",
+            "--release",
+            "-p",
+            "reprop-store",
+            "--features",
+            "object-store",
+            "--test",
+            "blobs",
+            "--locked",
+        ],
+    ),
 ];
 
 /// Stages on MPI ranks: lints of what only that feature compiles, and its tests. Needs an MPI installation.

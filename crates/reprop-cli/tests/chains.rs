@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{command, run, stdout};
@@ -75,7 +76,19 @@ fn every_strategy_ends_with_the_same_parameters_and_says_what_it_took() {
                     text(&trace),
                 ],
             );
-            let line = last_line(&stdout(&arguments));
+            let output = stdout(&arguments);
+            for row in [
+                "forward evaluations",
+                "snapshots in memory",
+                "written, read",
+                "compression",
+                "of them stalled",
+                "predicted",
+                "lower bound",
+            ] {
+                assert!(output.contains(&format!("\n{row} ")), "{row}: {output}");
+            }
+            let line = last_line(&output);
             assert!(line["test_accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.0), "{line}");
             assert!(line["peak_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{line}");
             assert!(line["stall_seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0), "{line}");
@@ -151,6 +164,50 @@ fn a_run_killed_at_twenty_moments_goes_on_inside_its_pass_and_ends_with_the_same
         inside += usize::from(errors.contains("went on inside the pass"));
     }
     assert!(inside > 0, "no run was resumed inside a pass");
+}
+
+/// Ctrl-C does not wait for the end of a pass, however long that is: the durable points stay, and the run goes on from them.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_run_inside_its_pass_which_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = write_text(folder.path());
+    let arguments = |out: &str| -> Vec<String> {
+        let out = folder.path().join(out);
+        let settings = ["--strategy", "async", "--slots", "3", "--durable", "1", "--sequence", "8000"];
+        let more = ["--batch", "1", "--steps", "2", "--out", text(&out)];
+        let all = train("lstm-char", text(&path), &[&settings[..], &more].concat());
+        all.into_iter().map(ToOwned::to_owned).collect()
+    };
+    let whole = arguments("whole");
+    let expected = digest(&last_line(&stdout(&whole.iter().map(String::as_str).collect::<Vec<_>>())));
+    let mut inside = 0;
+    for wanted in [3, 9, 15] {
+        let name = format!("interrupted-{wanted}");
+        let (out, arguments) = (folder.path().join(&name), arguments(&name));
+        let mut command = command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while points(&out.join("snapshots")) < wanted && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(sent.expect("kill starts").success());
+        let output = child.wait_with_output().expect("the program ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let outcome = last_line(&String::from_utf8_lossy(&output.stdout));
+        assert_eq!(outcome["interrupted"], true, "{outcome}");
+        if outcome["test_accuracy"].is_null() {
+            assert!(out.join("snapshots/manifest").exists());
+        }
+        let output = run(&["train", "--resume", text(&out)]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        assert_eq!(digest(&last_line(&String::from_utf8_lossy(&output.stdout))), expected, "{wanted} points");
+        inside += usize::from(errors.contains("went on inside the pass"));
+        assert_eq!(points(&out.join("snapshots")), 0);
+    }
+    assert!(inside > 0, "no run went on inside a pass");
 }
 
 #[test]

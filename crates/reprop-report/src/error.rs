@@ -9,6 +9,9 @@ pub enum Error {
     /// Not JSON, or not these fields.
     #[error("it holds no comparison with peers: {0}")]
     NotPeers(serde_json::Error),
+    /// Not JSON, or not these fields.
+    #[error("it holds no measurements of chains: {0}")]
+    NotChains(serde_json::Error),
     /// A file with nothing measured.
     #[error("it holds no runs")]
     Empty,

@@ -12,6 +12,7 @@
 
 mod bars;
 mod bytes;
+mod chains;
 mod chart;
 mod compare;
 mod error;
@@ -26,6 +27,7 @@ mod table;
 mod timeline;
 
 pub use bytes::human;
+pub use chains::Chains;
 pub use compare::{Comparison, Pair, Verdict};
 pub use error::Error;
 pub use format::Format;

@@ -1,5 +1,6 @@
 //! Charts of the report as pictures for documents.
 
+use crate::chart::Chart;
 use crate::html::ladder;
 use crate::{Peers, Results};
 
@@ -7,7 +8,7 @@ use crate::{Peers, Results};
 const STYLE: &str = "text{font:12.5px sans-serif;fill:#1b1d21}.tick,.label{fill:#565b65}.name{font-size:11px}\
     .grid{stroke:#e3e0da;fill:none}.axis{stroke:#565b65;fill:none}.series{--c:#5c6470}.reprop{--c:#0b6bcb}\
     .pareprop{--c:#c2410c}.auto{--c:#0f766e}.peer{--c:#8223b8}.mark{fill:var(--c)}\
-    .cross{fill:none;stroke:var(--c);stroke-width:2.4}.whisker{stroke:var(--c)}\
+    .line{fill:none;stroke:var(--c);stroke-width:1.6}.cross{fill:none;stroke:var(--c);stroke-width:2.4}.whisker{stroke:var(--c)}\
     .frontier{fill:none;stroke:#565b65;stroke-dasharray:2 3}";
 
 /// Time against memory of the first network at its largest batch, as an SVG file; `None` where there is nothing to compare.
@@ -25,9 +26,13 @@ const STYLE: &str = "text{font:12.5px sans-serif;fill:#1b1d21}.tick,.label{fill:
 pub fn ladder_svg(results: &Results, peers: Option<&Peers>) -> Option<String> {
     let mut chart = ladder(results, peers).into_iter().next()?;
     chart.labelled = true;
+    Some(picture(&chart, "ladder"))
+}
+
+/// A chart as a file of its own.
+pub(crate) fn picture(chart: &Chart, id: &str) -> String {
     // Behind the description, and so in front of everything that is drawn.
     let ground = format!("</desc><style>{STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
-    let svg =
-        chart.svg("ladder").replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"620\" ", 1);
-    Some(svg.replacen("</desc>", &ground, 1) + "\n")
+    let svg = chart.svg(id).replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"620\" ", 1);
+    svg.replacen("</desc>", &ground, 1) + "\n"
 }

@@ -28,7 +28,13 @@ pub struct Estimate {
 
 impl Estimate {
     /// Takes note of a transfer.
+    ///
+    /// One that takes less than half of what was foretold tells that those before it were held up, as the first on a new file
+    /// is: they are forgotten.
     pub fn observe(&mut self, bytes: u64, seconds: f64) {
+        if self.seconds(bytes).is_some_and(|foretold| seconds < 0.5 * foretold) {
+            *self = Self::default();
+        }
         let bytes = bytes as f64;
         for (sum, new) in [
             (&mut self.weight, 1.0),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::{Key, Result};
+use crate::Result;
 
 /// The promise of a write: tells whether it has been done, and how it went.
 ///
@@ -43,10 +43,5 @@ impl Ticket {
     /// before it came to be written.
     pub fn wait(&self) -> Result<()> {
         self.outcome.wait().clone()
-    }
-
-    /// What to tell if `key` was removed before it was written.
-    pub(crate) fn cancel(&self, key: Key) {
-        self.settle(Err(crate::Error::Missing { key }));
     }
 }

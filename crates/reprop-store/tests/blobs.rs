@@ -44,12 +44,25 @@ impl Blobs for MapBlobs {
 #[test]
 fn snapshots_come_back_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BlobConfig::new(FolderBlobs::new(folder.path()).unwrap())
-        .codec(Codec::Auto)
-        .writers(3)
-        .readers(2)
-        .create()
-        .unwrap();
+    come_back(FolderBlobs::new(folder.path()).unwrap());
+    assert!(names(folder.path()).is_empty());
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn an_object_store_is_a_place_for_blobs() {
+    use object_store::ObjectStore;
+    use object_store::memory::InMemory;
+
+    let objects = Arc::new(InMemory::new());
+    come_back(reprop_store::ObjectBlobs::new(objects.clone()).unwrap());
+    let left = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(left.block_on(objects.list_with_delimiter(None)).unwrap().objects.is_empty());
+}
+
+/// Puts snapshots and gets them back, last in, first out.
+fn come_back(blobs: impl Blobs + 'static) {
+    let store = BlobConfig::new(blobs).codec(Codec::Auto).writers(3).readers(2).create().unwrap();
     for step in 0..20 {
         store.put(key(step), payload(step, step as usize * 500)).unwrap();
     }
@@ -64,7 +77,6 @@ fn snapshots_come_back_and_nothing_is_left() {
     }
     assert!(matches!(store.commit(b""), Err(Error::NotDurable)));
     store.finish().unwrap();
-    assert!(names(folder.path()).is_empty());
 }
 
 #[test]

@@ -19,8 +19,14 @@ impl Planner for Timed {
     }
 
     fn next(&mut self, view: &mut View<'_>) -> Result<Option<Move>> {
-        let measured =
-            Measured { forward: Some(1.0), backward: Some(2.0), write: Some(300.0), read: Some(300.0) };
+        let (step, transfer) = (Some(1.0), Some(300.0));
+        let measured = Measured {
+            forward: step,
+            backward: Some(2.0),
+            write: transfer,
+            read: transfer,
+            ..Measured::default()
+        };
         self.0.next(&mut View { measured, failed: view.failed, more: view.more })
     }
 

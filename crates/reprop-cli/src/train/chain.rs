@@ -1,18 +1,18 @@
 //! Training over chains: character models through whole sequences.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::tensor::Device;
-use reprop::chain::{Async, ChainReport, Checkpointed, point_identity};
+use reprop::chain::{Async, ChainReport, Checkpointed, Error as ChainError, point_identity};
 use reprop::{Kernels, Trace, named_parameters, parameter_digest};
 use reprop_data::Text;
 use reprop_models::{CharRnn, CharRnnConfig, CharStep, Sequences};
 use reprop_schedule::Revolve;
-use reprop_store::{BackgroundStore, DiskConfig, Durability, Error as StoreError, Store as _};
+use reprop_store::{BackgroundStore, Codec, DiskConfig, Durability, Error as StoreError, Store as _};
 
 use crate::failure::Failure;
 use crate::memory;
@@ -94,13 +94,19 @@ impl ChainTraining {
         let mut plan = Async::new(slots).steps(sequence);
         memory::reset_peak();
 
-        let (mut done, mut stall, mut last) = (first, 0.0, None);
+        let (mut done, mut stall, mut last, mut inside) = (first, 0.0, None, false);
         for step in first..steps {
             let start = Instant::now();
             let sequences = Sequences::cut(self.text.split().train, sequence, batch, step)?;
             sweeps.say(format!("step {step} of {steps}{}", last_loss(last.as_ref())));
-            let CharStep { loss, accuracy, gradients, report } =
-                self.pass(&network, &sequences, step, &mut plan, &mut snapshots, &sweeps)?;
+            let how = self.how(&network, &sequences, step, &mut plan, &mut snapshots)?;
+            let Some(CharStep { loss, accuracy, gradients, report }) =
+                self.pass(&network, &sequences, how, &sweeps, &interrupted)?
+            else {
+                record::save(&self.folder, &network, &optimizer, None, done)?;
+                inside = true;
+                break;
+            };
             if !loss.is_finite() {
                 return Err(Failure::new(format!("the loss is {loss} at step {step}")).hint("lower --lr"));
             }
@@ -132,7 +138,8 @@ impl ChainTraining {
             }
         }
         sweeps.end();
-        if let Some(snapshots) = &snapshots {
+        // Finishing would remove the durable points of a pass that is to be gone on with.
+        if let Some(snapshots) = snapshots.filter(|_| !inside) {
             snapshots.store.finish()?;
         }
         if let Some((path, trace)) = &self.trace {
@@ -141,7 +148,7 @@ impl ChainTraining {
         safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
         let outcome = Outcome {
             parameters_digest: parameter_digest(&network),
-            test_accuracy: self.evaluate(&network)?,
+            test_accuracy: if inside { None } else { Some(self.evaluate(&network)?) },
             peak_bytes: memory::peak(),
             stall_seconds: stall,
             steps: done,
@@ -173,7 +180,8 @@ impl ChainTraining {
             return Ok(None);
         }
         let folder = self.settings.store.clone().unwrap_or_else(|| self.folder.join("snapshots"));
-        let config = DiskConfig::new(&folder);
+        // What waits to be written is in its memory slot anyway.
+        let config = DiskConfig::new(&folder).codec(Codec::Auto).queue(self.settings.slots.max(1), u64::MAX);
         let config = match self.settings.durable {
             // Which borders become points is the chain's to say.
             Some(_) => config.durability(Durability::Every(1)),
@@ -193,17 +201,16 @@ impl ChainTraining {
         Ok(Some(Snapshots { store: config.create().map_err(hint)?, point: None }))
     }
 
-    /// One pass there and back.
-    fn pass(
+    /// How a pass gets its states, and from where it goes on.
+    fn how<'p>(
         &self,
         network: &CharRnn,
         sequences: &Sequences,
         step: usize,
-        plan: &mut Async,
-        snapshots: &mut Option<Snapshots>,
-        sweeps: &Sweeps,
-    ) -> Result<CharStep, Failure> {
-        let how = match (self.settings.strategy, &mut *snapshots) {
+        plan: &'p mut Async,
+        snapshots: &'p mut Option<Snapshots>,
+    ) -> Result<Checkpointed<'p>, Failure> {
+        Ok(match (self.settings.strategy, snapshots) {
             (ChainStrategy::Stored, _) => Checkpointed::stored(sequences.steps())?,
             (ChainStrategy::Revolve, _) | (ChainStrategy::Async, None) => {
                 Checkpointed::schedule(Revolve::new(sequences.steps(), self.settings.slots)?)
@@ -224,7 +231,18 @@ impl ChainTraining {
                     }
                 }
             }
-        };
+        })
+    }
+
+    /// One pass there and back; nothing if it was interrupted.
+    fn pass(
+        &self,
+        network: &CharRnn,
+        sequences: &Sequences,
+        how: Checkpointed<'_>,
+        sweeps: &Sweeps,
+        interrupted: &AtomicBool,
+    ) -> Result<Option<CharStep>, Failure> {
         let how = match &self.trace {
             Some((_, trace)) => how.trace(trace),
             None => how,
@@ -234,7 +252,11 @@ impl ChainTraining {
             .kernels
             .parse()
             .map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
-        Ok(network.step(sequences, kernels, how.progress(|progress| sweeps.at(progress)))?)
+        let how = how.progress(|progress| sweeps.at(progress)).stop(interrupted);
+        match network.step(sequences, kernels, how) {
+            Err(ChainError::Interrupted { .. }) => Ok(None),
+            done => Ok(Some(done?)),
+        }
     }
 
     /// The part of the test text that is told rightly.

@@ -49,7 +49,7 @@ pub fn print(
     format: Format,
 ) -> Result<(), Failure> {
     if format == Format::Text {
-        println!("test accuracy {:.2} % after {} steps", 100.0 * outcome.test_accuracy, outcome.steps);
+        println!("{}", outcome.headline("steps"));
         if let Some(report) = last {
             table(report, stored);
         }

@@ -16,11 +16,22 @@ use super::settings::Settings;
 #[derive(Serialize)]
 pub struct Outcome {
     pub parameters_digest: String,
-    pub test_accuracy: f64,
+    /// None if the run was interrupted inside a pass.
+    pub test_accuracy: Option<f64>,
     pub peak_bytes: u64,
     pub stall_seconds: f64,
     pub steps: usize,
     pub interrupted: bool,
+}
+
+impl Outcome {
+    /// The first line for people.
+    pub fn headline(&self, steps: &str) -> String {
+        match self.test_accuracy {
+            Some(accuracy) => format!("test accuracy {:.2} % after {} {steps}", 100.0 * accuracy, self.steps),
+            None => format!("stopped inside the pass of step {}", self.steps),
+        }
+    }
 }
 
 /// Activation memory of this run against storing.
@@ -48,7 +59,7 @@ impl Report {
     /// Prints the table for people, and the last line for scripts.
     pub fn print(&self, outcome: &Outcome, folder: &Path, format: Format) -> Result<(), Failure> {
         if format == Format::Text {
-            println!("test accuracy {:.2} % after {} steps\n", 100.0 * outcome.test_accuracy, outcome.steps);
+            println!("{}\n", outcome.headline("steps"));
             println!("{:<30} {:>12}", "peak activation memory", "");
             for (name, bytes) in &self.rows {
                 let stored =

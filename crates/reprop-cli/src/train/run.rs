@@ -155,8 +155,9 @@ impl Task for Training {
         }
         let outcome = Outcome {
             parameters_digest: parameter_digest(&network),
-            test_accuracy: test_accuracy
-                .map_or_else(|| self.evaluate(judged(&network, average.as_ref())), Ok)?,
+            test_accuracy: Some(
+                test_accuracy.map_or_else(|| self.evaluate(judged(&network, average.as_ref())), Ok)?,
+            ),
             peak_bytes: memory::peak(),
             // Nothing is fetched from slow storage here, so nothing waits for it.
             stall_seconds: 0.0,

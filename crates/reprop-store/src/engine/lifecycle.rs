@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use super::state::{Entry, Life, Phase, Reading, State};
+use super::state::{Entry, Kept, Life, Phase, Reading, State};
 use super::{BackgroundStore, Settings, Shared, worker};
 use crate::codec::Chooser;
 use crate::medium::{Medium, Record};
-use crate::{Error, Report, Result, Store, Ticket};
+use crate::{Error, Report, Result, Store};
 
 impl BackgroundStore {
     /// Starts the threads. `records` are the snapshots there already.
@@ -18,7 +18,7 @@ impl BackgroundStore {
         settings: Settings,
         records: Vec<Record>,
     ) -> Result<Self> {
-        let mut state = State::default();
+        let mut state = State { store, ..State::default() };
         for Record { frame, place } in records {
             let sequence = frame.sequence;
             state.next = state.next.max(sequence.saturating_add(1));
@@ -26,9 +26,9 @@ impl BackgroundStore {
             state.index.insert(frame.key, sequence);
             let entry = Entry {
                 key: frame.key,
-                ticket: Ticket::kept(),
+                ticket: None,
                 length: frame.raw,
-                phase: Phase::Stored(frame, place),
+                phase: Phase::Stored(Kept::new(&frame, place)),
                 reading: Reading::Idle,
                 ahead: false,
                 waiters: 0,
@@ -90,8 +90,8 @@ impl BackgroundStore {
             return Some(error);
         }
         state.index.values().find_map(|sequence| match &state.entries.get(sequence)?.phase {
-            Phase::Failed(error) => Some(error.clone()),
-            Phase::Queued(_) | Phase::Writing(_) | Phase::Stored(..) => None,
+            Phase::Failed(error) => Some(*error.clone()),
+            Phase::Queued(_) | Phase::Writing(_) | Phase::Stored(_) => None,
         })
     }
 

@@ -112,8 +112,8 @@ impl Store for BackgroundStore {
         let (sequence, entry) = state.find(key)?;
         match entry.phase {
             Phase::Queued(_) | Phase::Writing(_) => return Ok(true),
-            Phase::Failed(ref error) => return Err(error.clone()),
-            Phase::Stored(..) => {}
+            Phase::Failed(ref error) => return Err(*error.clone()),
+            Phase::Stored(_) => {}
         }
         if !matches!(entry.reading, Reading::Idle) {
             return Ok(true);
@@ -144,17 +144,17 @@ impl Store for BackgroundStore {
             };
             match &entry.phase {
                 Phase::Queued(payload) | Phase::Writing(payload) => break Ok(payload.clone()),
-                Phase::Failed(error) => break Err(error.clone()),
-                Phase::Stored(..) => {}
+                Phase::Failed(error) => break Err(*error.clone()),
+                Phase::Stored(_) => {}
             }
             match std::mem::take(&mut entry.reading) {
                 Reading::Ready(payload) => {
                     done_ahead(entry).then(|| state.ahead -= 1);
-                    break Ok(payload);
+                    break Ok(*payload);
                 }
                 Reading::Failed(error) => {
                     done_ahead(entry).then(|| state.ahead -= 1);
-                    break Err(error);
+                    break Err(*error);
                 }
                 Reading::Running => entry.reading = Reading::Running,
                 Reading::Idle | Reading::Queued => {

@@ -41,11 +41,9 @@ impl State {
     pub(super) fn point(&self, commit: &Commit) -> Result<Point> {
         let mut added = Vec::with_capacity(commit.added.len());
         for sequence in &commit.added {
-            match self.entries.get(sequence).map(|entry| &entry.phase) {
-                Some(Phase::Stored(frame, place)) => {
-                    added.push(Record { frame: frame.clone(), place: *place });
-                }
-                Some(Phase::Failed(error)) => return Err(error.clone()),
+            match (self.frame(*sequence), self.entries.get(sequence).map(|entry| &entry.phase)) {
+                (Some((frame, place)), _) => added.push(Record { frame, place }),
+                (None, Some(Phase::Failed(error))) => return Err(*error.clone()),
                 _ => return Err(Error::NotDurable),
             }
         }

@@ -7,20 +7,39 @@
 //!
 //! When none of the three holds, the entry goes and its place is free again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::points::Commit;
+use crate::codec::Coding;
 use crate::frame::Frame;
 use crate::medium::{Medium, Place};
-use crate::{Error, Key, Payload, Report, Result, Ticket};
+use crate::{Dtype, Error, Key, Payload, Report, Result, Ticket};
 
 /// How far the write of a snapshot is.
 #[derive(Debug)]
 pub(super) enum Phase {
     Queued(Payload),
     Writing(Payload),
-    Stored(Frame, Place),
-    Failed(Error),
+    Stored(Kept),
+    Failed(Box<Error>),
+}
+
+/// What has to be known of a snapshot on the medium beside its entry's key and number. There may be a hundred thousand of
+/// them, so it is small.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) place: Place,
+    stored: u64,
+    crc: u32,
+    dtype: Dtype,
+    coding: Coding,
+}
+
+impl Kept {
+    pub(super) fn new(frame: &Frame, place: Place) -> Self {
+        let &Frame { stored, crc, dtype, coding, .. } = frame;
+        Self { place, stored, crc, dtype, coding }
+    }
 }
 
 /// How far the read of a snapshot is.
@@ -30,25 +49,41 @@ pub(super) enum Reading {
     Idle,
     Queued,
     Running,
-    Ready(Payload),
-    Failed(Error),
+    Ready(Box<Payload>),
+    Failed(Box<Error>),
 }
 
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "four independent yes or no, explained above")]
 pub(super) struct Entry {
     pub(super) key: Key,
-    pub(super) ticket: Ticket,
+    /// Gone when it is settled.
+    pub(super) ticket: Option<Ticket>,
     pub(super) length: u64,
     pub(super) phase: Phase,
     pub(super) reading: Reading,
     /// Whether its read was asked for by `prefetch`, and counts against the bound of those.
     pub(super) ahead: bool,
     /// Callers of `get` that wait for it.
-    pub(super) waiters: usize,
+    pub(super) waiters: u32,
     pub(super) live: bool,
     pub(super) held: bool,
     pub(super) busy: bool,
+}
+
+impl Entry {
+    /// What tells an entry's frame from others, if it is on the medium.
+    fn frame(&self, store: u64, sequence: u64) -> Option<(Frame, Place)> {
+        let Phase::Stored(Kept { place, stored, crc, dtype, coding }) = self.phase else { return None };
+        Some((Frame { store, key: self.key, sequence, dtype, coding, raw: self.length, stored, crc }, place))
+    }
+
+    /// Tells whoever holds the ticket.
+    pub(super) fn settle(&mut self, outcome: Result<()>) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.settle(outcome);
+        }
+    }
 }
 
 /// Work for the writers, in order.
@@ -71,9 +106,11 @@ pub(super) enum Life {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// Tells this store's frames from those of an earlier one in the same place.
+    pub(super) store: u64,
     pub(super) life: Life,
     pub(super) index: BTreeMap<Key, u64>,
-    pub(super) entries: HashMap<u64, Entry>,
+    pub(super) entries: BTreeMap<u64, Entry>,
     pub(super) next: u64,
     pub(super) jobs: VecDeque<Job>,
     pub(super) reads: VecDeque<u64>,
@@ -125,7 +162,7 @@ impl State {
             sequence,
             Entry {
                 key,
-                ticket: ticket.clone(),
+                ticket: Some(ticket.clone()),
                 length,
                 phase: Phase::Queued(payload),
                 reading: Reading::Idle,
@@ -157,13 +194,18 @@ impl State {
     /// Hands a stored snapshot to a reader, if it is still wanted.
     pub(super) fn begin_read(&mut self, sequence: u64) -> Option<(Frame, Place)> {
         let entry = self.entries.get_mut(&sequence)?;
-        let (Phase::Stored(frame, place), Reading::Queued) = (&entry.phase, &entry.reading) else {
+        if !matches!(entry.reading, Reading::Queued) {
             return None;
-        };
-        let begun = (frame.clone(), *place);
+        }
+        let begun = entry.frame(self.store, sequence)?;
         entry.reading = Reading::Running;
         entry.busy = true;
         Some(begun)
+    }
+
+    /// The frame of a snapshot on the medium, and where it lies.
+    pub(super) fn frame(&self, sequence: u64) -> Option<(Frame, Place)> {
+        self.entries.get(&sequence)?.frame(self.store, sequence)
     }
 
     /// A write is no longer pending.
@@ -197,12 +239,12 @@ impl State {
 
     /// A snapshot that is removed before its turn is never written.
     fn cancel(&mut self, sequence: u64) {
-        let Some(entry) = self.entries.get(&sequence) else { return };
+        let Some(entry) = self.entries.get_mut(&sequence) else { return };
         if !matches!(entry.phase, Phase::Queued(_)) {
             return;
         }
         let length = entry.length;
-        entry.ticket.cancel(entry.key);
+        entry.settle(Err(Error::Missing { key: entry.key }));
         self.entries.remove(&sequence);
         self.jobs.retain(|job| !matches!(job, Job::Write(queued) if *queued == sequence));
         self.settled(length);
@@ -218,7 +260,7 @@ impl State {
         {
             return;
         }
-        if let Phase::Stored(_, place) = entry.phase {
+        if let Phase::Stored(Kept { place, .. }) = entry.phase {
             medium.release(place);
             self.report.held -= place.span;
         }
@@ -230,8 +272,8 @@ impl State {
         for job in self.jobs.drain(..) {
             match job {
                 Job::Write(sequence) => {
-                    if let Some(entry) = self.entries.get(&sequence) {
-                        entry.ticket.settle(Err(Error::Closed { key: entry.key }));
+                    if let Some(entry) = self.entries.get_mut(&sequence) {
+                        entry.settle(Err(Error::Closed { key: entry.key }));
                     }
                 }
                 Job::Commit(commit) => commit.ticket.settle(Err(Error::Finished)),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::Shared;
 use super::points::Commit;
-use super::state::{Entry, Job, Life, Phase, Reading};
+use super::state::{Entry, Job, Kept, Life, Phase, Reading};
 use crate::buffer::AlignedBuffer;
 use crate::codec::{Coding, Workshop};
 use crate::frame::{Frame, HEADER};
@@ -107,14 +107,14 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
     state.settled(length);
     let Some(entry) = state.entries.get_mut(&sequence) else { return };
     let (phase, outcome) = match written {
-        Ok((frame, place)) => {
+        Ok((frame, place, seconds)) => {
             state.report.writes += 1;
             state.report.raw_written += length;
             state.report.stored_written += place.span;
             state.report.busy_write += took;
-            state.report.write.observe(length, took.as_secs_f64());
+            state.report.write.observe(length, seconds);
             state.report.hold(place.span);
-            (Phase::Stored(frame, place), Ok(()))
+            (Phase::Stored(Kept::new(&frame, place)), Ok(()))
         }
         Err(error) => {
             state.report.failed_writes += 1;
@@ -122,24 +122,24 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
             if entry.live || !error.is_full() {
                 state.failures.push_back(error.clone());
             }
-            (Phase::Failed(error.clone()), Err(error))
+            (Phase::Failed(Box::new(error.clone())), Err(error))
         }
     };
     let old = std::mem::replace(&mut entry.phase, phase);
-    entry.ticket.settle(outcome);
+    entry.settle(outcome);
     state.release(sequence, &*shared.medium);
     drop(guard);
     drop(old);
 }
 
-/// Encodes a snapshot and writes its frame.
+/// Encodes a snapshot and writes its frame; tells what every such write takes, without the room that is made once for many.
 fn store(
     shared: &Shared,
     tools: &mut Tools,
     sequence: u64,
     key: Key,
     payload: &Payload,
-) -> Result<(Frame, Place)> {
+) -> Result<(Frame, Place, f64)> {
     let raw = payload.len();
     let wanted = shared.chooser().choose(raw as u64);
     let bound = shared.medium.padded(HEADER + wanted.bound(raw));
@@ -161,14 +161,13 @@ fn store(
     };
     frame.write_header(buffer);
     let encoding = start.elapsed().as_secs_f64();
+    let failed = |error| write_error(shared, key, length as u64, error);
+    shared.medium.make_room(length).map_err(failed)?;
     let start = Instant::now();
-    let place = shared
-        .medium
-        .write(sequence, &buffer[..length])
-        .map_err(|error| write_error(shared, key, length as u64, error))?;
+    let place = shared.medium.write(sequence, &buffer[..length]).map_err(failed)?;
     let writing = start.elapsed().as_secs_f64();
     shared.chooser().observe(wanted, raw as u64, stored as u64, encoding, writing);
-    Ok((frame, place))
+    Ok((frame, place, encoding + writing))
 }
 
 fn write_error(shared: &Shared, key: Key, needed: u64, error: io::Error) -> Error {
@@ -217,12 +216,12 @@ fn read(shared: &Shared, tools: &mut Tools, frame: &Frame, place: Place) {
             state.report.stored_read += place.span;
             state.report.busy_read += took;
             state.report.read.observe(frame.raw, took.as_secs_f64());
-            entry.reading = if entry.live { Reading::Ready(payload) } else { Reading::Idle };
+            entry.reading = if entry.live { Reading::Ready(Box::new(payload)) } else { Reading::Idle };
         }
         Err(error) => {
             state.report.failed_reads += 1;
             if entry.waiters > 0 {
-                entry.reading = Reading::Failed(error);
+                entry.reading = Reading::Failed(Box::new(error));
             } else {
                 tell_later(entry, &mut state.ahead);
                 state.failures.push_back(error);

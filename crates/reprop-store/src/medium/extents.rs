@@ -14,6 +14,11 @@ impl Extents {
         Self { free: BTreeMap::from([(0, length)]) }
     }
 
+    /// Whether a stretch of `span` bytes is free.
+    pub(super) fn fits(&self, span: u64) -> bool {
+        self.free.values().any(|length| *length >= span)
+    }
+
     /// Takes the first free stretch that `span` bytes fit into. Snapshots go as they came, last in first out, so
     /// the first fit keeps the taken part together at the front.
     pub(super) fn take(&mut self, span: u64) -> Option<u64> {

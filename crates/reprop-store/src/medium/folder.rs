@@ -134,6 +134,10 @@ impl Medium for Folder {
         padded(length)
     }
 
+    fn make_room(&self, length: usize) -> io::Result<()> {
+        self.segments.make_room(length as u64)
+    }
+
     fn write(&self, _sequence: u64, frame: &[u8]) -> io::Result<Place> {
         self.segments.write(frame)
     }

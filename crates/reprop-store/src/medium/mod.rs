@@ -29,6 +29,12 @@ pub(crate) trait Medium: Send + Sync {
     /// Bytes a frame of `length` takes: the engine fills up with zeros.
     fn padded(&self, length: usize) -> usize;
 
+    /// Makes room for a frame of a padded length, where that takes longer than a write alone.
+    fn make_room(&self, length: usize) -> io::Result<()> {
+        let _ = length;
+        Ok(())
+    }
+
     /// Writes a frame of a padded length somewhere.
     fn write(&self, sequence: u64, frame: &[u8]) -> io::Result<Place>;
 

@@ -104,6 +104,16 @@ impl Segments {
         Ok(Place { segment: index as u32, offset, span })
     }
 
+    /// Makes a new segment if no other has room.
+    pub(super) fn make_room(&self, span: u64) -> io::Result<()> {
+        let mut list = self.lock();
+        if !list.iter().any(|segment| segment.extents.fits(span)) {
+            let segment = self.grow(&list, span)?;
+            list.push(segment);
+        }
+        Ok(())
+    }
+
     /// A new segment: twice the last, or as much as there is room for, but not less than `span`.
     fn grow(&self, list: &[Segment], span: u64) -> io::Result<Segment> {
         let taken: u64 = list.iter().map(|segment| segment.length).sum();

@@ -12,6 +12,8 @@ pub(super) struct Clocks {
     forward: Average,
     record: Average,
     backward: Average,
+    save: Average,
+    load: Average,
     trace: Option<Trace>,
 }
 
@@ -42,6 +44,16 @@ impl Clocks {
         self.note(Activity::Grads, step, start);
     }
 
+    /// A copy to a memory slot.
+    pub fn save(&mut self, start: Instant) {
+        self.save.observe(1, start.elapsed().as_secs_f64());
+    }
+
+    /// A copy from a memory slot.
+    pub fn load(&mut self, start: Instant) {
+        self.load.observe(1, start.elapsed().as_secs_f64());
+    }
+
     pub fn transfer(&self, step: usize, start: Instant) {
         self.note(Activity::Io, step, start);
     }
@@ -51,6 +63,8 @@ impl Clocks {
         Measured {
             forward: self.forward.get().or(self.record.get()),
             backward: self.backward.get(),
+            save: self.save.get(),
+            load: self.load.get(),
             ..Measured::default()
         }
     }

@@ -61,6 +61,18 @@ pub enum Error {
         /// What differs.
         reason: &'static str,
     },
+    /// The flag of [`Checkpointed::stop`](super::Checkpointed::stop) was set.
+    #[error(
+        "the pass was interrupted at {}, with {}",
+        at.map_or("no state".to_owned(), |step| format!("x{step}")),
+        front.map_or("nothing reversed yet".to_owned(), |front| format!("{front} steps left to reverse"))
+    )]
+    Interrupted {
+        /// The working state.
+        at: Option<usize>,
+        /// Steps not reversed, if any was.
+        front: Option<usize>,
+    },
     /// A schedule that cannot be made.
     #[error(transparent)]
     Schedule(#[from] reprop_schedule::Error),

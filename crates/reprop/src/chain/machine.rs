@@ -1,5 +1,6 @@
 //! Does what actions say.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use reprop_schedule::{Action, Slot};
@@ -26,6 +27,8 @@ pub(super) struct Machine<'m, R: Recurrence> {
     pub clocks: Clocks,
     /// Whether a snapshot without room is no error.
     pub(super) survives_full: bool,
+    /// Set when the pass is to end.
+    pub stop: Option<&'m AtomicBool>,
 }
 
 impl<'m, R: Recurrence> Machine<'m, R> {
@@ -51,6 +54,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             report: ChainReport::default(),
             clocks,
             survives_full,
+            stop: None,
         }
     }
 
@@ -70,6 +74,14 @@ impl<'m, R: Recurrence> Machine<'m, R> {
 
     pub fn has_step(&mut self, step: usize) -> bool {
         self.recurrence.has_step(step)
+    }
+
+    /// An error if the pass is to end here.
+    pub fn go_on(&self) -> Result<()> {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Interrupted { at: self.at(), front: self.front });
+        }
+        Ok(())
     }
 
     pub fn apply(&mut self, action: &Action) -> Result<()> {
@@ -127,6 +139,11 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         }
         let start = Instant::now();
         for step in from..to {
+            if step > from && self.stop.is_some() {
+                self.work = Some((step, state));
+                self.go_on()?;
+                state = self.take_work(action, step)?;
+            }
             state = self.recurrence.advance(step, state);
         }
         self.clocks.forward(from, to, start);

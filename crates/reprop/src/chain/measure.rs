@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use reprop_schedule::{Costs, Prices, Transfer};
+use reprop_schedule::{Action, Costs, Prices, Transfer};
 
 /// How much of an average the newest step makes up at least: the average follows a machine that changes its speed.
 const NEWEST: f64 = 0.02;
@@ -21,6 +21,10 @@ pub struct Measured {
     pub write: Option<f64>,
     /// Reading one snapshot.
     pub read: Option<f64>,
+    /// Taking a snapshot to a memory slot: a copy of the state.
+    pub save: Option<f64>,
+    /// Having one back from a memory slot: a copy if the slot keeps it.
+    pub load: Option<f64>,
 }
 
 impl Measured {
@@ -36,7 +40,8 @@ impl Measured {
     pub fn costs(&self) -> Option<Costs> {
         let forward = self.forward.or(self.backward.map(|backward| backward / REVERSE))?;
         let write = self.write.or(self.read)?;
-        let tiers = vec![Transfer::default(), Transfer { write, read: self.read.unwrap_or(write) }];
+        let memory = Transfer { write: self.save.unwrap_or(0.0), read: self.load.unwrap_or(0.0) };
+        let tiers = vec![memory, Transfer { write, read: self.read.unwrap_or(write) }];
         Some(Costs { forward, backward: self.backward.unwrap_or(REVERSE * forward), tiers })
     }
 
@@ -47,6 +52,8 @@ impl Measured {
             backward: self.backward.or(other.backward),
             write: self.write.or(other.write),
             read: self.read.or(other.read),
+            save: self.save.or(other.save),
+            load: self.load.or(other.load),
         }
     }
 }
@@ -72,35 +79,47 @@ impl Average {
     }
 }
 
-/// Prices that follow what is measured, for a simulator that runs beside the chain.
+/// What a simulator that runs beside the chain charges: for an action of the computation what it has just taken, for a
+/// transfer what the store measured.
 #[derive(Debug, Default)]
 pub(super) struct LivePrices {
-    measured: Cell<Measured>,
+    seconds: Cell<f64>,
+    recording: Cell<bool>,
+    transfers: Cell<Measured>,
     state_bytes: Cell<u64>,
 }
 
 impl LivePrices {
-    pub fn set(&self, measured: Measured, state_bytes: usize) {
-        self.measured.set(measured);
+    /// The next action to be charged has taken so long, waiting for the store not counted.
+    pub fn set(&self, action: &Action, seconds: f64, transfers: Measured, state_bytes: usize) {
+        self.seconds.set(seconds);
+        self.recording.set(matches!(action, Action::Record { .. }));
+        self.transfers.set(transfers);
         self.state_bytes.set(state_bytes as u64);
     }
 }
 
 impl Prices for LivePrices {
-    fn forward(&self, from: usize, to: usize) -> f64 {
-        self.measured.get().forward.unwrap_or(0.0) * (to - from) as f64
+    fn forward(&self, _: usize, _: usize) -> f64 {
+        self.seconds.get()
     }
 
     fn reverse(&self, _: usize) -> f64 {
-        self.measured.get().backward.unwrap_or(0.0)
+        self.seconds.get()
+    }
+
+    fn record(&self, _: usize) -> f64 {
+        // Reversing what was recorded is charged without it.
+        if self.recording.get() { self.seconds.get() } else { 0.0 }
     }
 
     fn write(&self, _: usize, tier: usize) -> f64 {
-        if tier == 0 { 0.0 } else { self.measured.get().write.unwrap_or(0.0) }
+        if tier == 0 { self.seconds.get() } else { self.transfers.get().write.unwrap_or(0.0) }
     }
 
     fn read(&self, _: usize, tier: usize) -> f64 {
-        if tier == 0 { 0.0 } else { self.measured.get().read.or(self.measured.get().write).unwrap_or(0.0) }
+        let Measured { write, read, .. } = self.transfers.get();
+        if tier == 0 { self.seconds.get() } else { read.or(write).unwrap_or(0.0) }
     }
 
     fn state_bytes(&self, _: usize) -> u64 {

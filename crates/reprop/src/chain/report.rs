@@ -33,7 +33,8 @@ pub struct ChainReport {
     pub seconds: f64,
     /// Time in which the computation waited for the store.
     pub stall_seconds: f64,
-    /// The time that the simulator says these actions take at the times measured.
+    /// The time that the simulator says these actions take: steps and copies as long as they did, transfers as long as the
+    /// store measured, and as much of them beside the computation as the schedule allows.
     pub predicted_seconds: f64,
     /// Times of steps and transfers.
     pub measured: Measured,

@@ -1,6 +1,7 @@
 //! A chain, how it is checkpointed, and the loop that runs it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use reprop_schedule::{Action, Channels, Simulator, Slot};
@@ -33,6 +34,7 @@ pub struct Checkpointed<'p> {
     resume: Option<Vec<u8>>,
     trace: Option<Trace>,
     progress: Option<Box<dyn FnMut(Progress) + 'p>>,
+    stop: Option<&'p AtomicBool>,
 }
 
 /// How far a pass is.
@@ -54,6 +56,7 @@ impl<'p> Checkpointed<'p> {
             resume: None,
             trace: None,
             progress: None,
+            stop: None,
         }
     }
 
@@ -109,6 +112,32 @@ impl<'p> Checkpointed<'p> {
     pub fn progress(self, progress: impl FnMut(Progress) + 'p) -> Self {
         Self { progress: Some(Box::new(progress)), ..self }
     }
+
+    /// Ends the pass with [`Error::Interrupted`] before its next step once `stop` is set, from any thread. Durable points stay
+    /// in the store, unless [`finish`](Store::finish) removes them.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use reprop::chain::{Chain, Checkpointed, Error, Steps};
+    /// use reprop_schedule::Revolve;
+    ///
+    /// let stop = AtomicBool::new(false);
+    /// let steps = Steps::new(
+    ///     |step, x: f64| {
+    ///         stop.store(step == 3, Ordering::Relaxed);
+    ///         0.5 * x
+    ///     },
+    ///     |_, _: f64, adjoint: f64, (): &mut ()| 0.5 * adjoint,
+    ///     |_: &f64, (): &mut ()| 1.0,
+    /// );
+    /// let how = Checkpointed::schedule(Revolve::new(100, 5)?).stop(&stop);
+    /// let ended = Chain::new(steps).run(1.0, (), how).err();
+    /// assert!(matches!(ended, Some(Error::Interrupted { at: Some(4), front: None })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(self, stop: &'p AtomicBool) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
 }
 
 /// A recurrence that can be run there and back.
@@ -160,9 +189,9 @@ impl<R: Recurrence> Chain<R> {
     ///
     /// # Errors
     ///
-    /// A schedule that breaks a law, or a store that fails.
+    /// A schedule that breaks a law, a store that fails, or the wish to stop.
     pub fn run(&mut self, start: R::State, sum: R::Sum, how: Checkpointed<'_>) -> Result<Done<R>> {
-        let Checkpointed { mut planner, store, mut points, resume, trace, mut progress } = how;
+        let Checkpointed { mut planner, store, mut points, resume, trace, mut progress, stop } = how;
         planner.begin();
         let begun = Instant::now();
         let prices = LivePrices::default();
@@ -171,6 +200,7 @@ impl<R: Recurrence> Chain<R> {
         let survives = planner.survives_full();
         let mut machine =
             Machine::new(&mut self.recurrence, start, sum, Disk::new(store), Clocks::new(trace), survives);
+        machine.stop = stop;
         match (&resume, &mut points) {
             (Some(point), Some(points)) => points.resume(&mut machine, &mut *planner, point)?,
             (Some(_), None) => return Err(Error::ForeignPoint { reason: "the chain has no identity" }),
@@ -181,6 +211,7 @@ impl<R: Recurrence> Chain<R> {
         let mut transfers = Measured::default();
         let mut farthest = 0;
         loop {
+            machine.go_on()?;
             machine.settle()?;
             if transfers.write.is_none() || machine.disk.news {
                 transfers = machine.disk.measured();
@@ -201,11 +232,18 @@ impl<R: Recurrence> Chain<R> {
                     }
                 }
                 Some(Move::Do(action)) => {
+                    let (start, stalled) = (Instant::now(), machine.disk.stall);
                     machine.apply(&action)?;
+                    let waited = machine.disk.stall - stalled;
+                    let seconds = (start.elapsed().as_secs_f64() - waited).max(0.0);
                     if read_from_disk(&action).is_some_and(|read| wanted.front() == Some(&read)) {
                         wanted.pop_front();
                     }
-                    prices.set(machine.clocks.measured().or(transfers), state_bytes);
+                    prices.set(&action, seconds, transfers, state_bytes);
+                    if let Action::Copy { step, .. } = action {
+                        // Handing a state over takes the computation as long as steps would.
+                        simulator.apply(&Action::Forward { from: step, to: step + 1 });
+                    }
                     simulator.apply(&action);
                     farthest = farthest.max(machine.at().unwrap_or(0));
                     if let Some(progress) = &mut progress {

@@ -18,7 +18,9 @@ impl<R: Recurrence> Machine<'_, R> {
         };
         self.report.snapshots += 1;
         if slot.tier == 0 {
+            let start = Instant::now();
             let content = Content::State(step, state.clone());
+            self.clocks.save(start);
             return self.fill(action, slot, content);
         }
         let payload = disk::payload(state);
@@ -66,26 +68,23 @@ impl<R: Recurrence> Machine<'_, R> {
 
     fn load_from_memory(&mut self, action: &Action, step: usize, slot: Slot, keep: bool) -> Result<R::State> {
         self.arrive(action, slot)?;
-        match self.memory.get(slot.index) {
-            Some(Content::State(held, state)) if *held == step => {
-                if keep {
-                    return Ok(state.clone());
-                }
-                match self.memory.replace(slot.index, Content::Nothing) {
-                    Content::State(_, state) => Ok(state),
-                    _ => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
-                }
-            }
+        let start = Instant::now();
+        let state = match self.memory.get(slot.index) {
+            Some(Content::State(held, state)) if *held == step => keep.then(|| state.clone()),
             Some(Content::Bytes(held, payload)) if *held == step => {
-                let state = disk::state(&self.kind, payload, step)?;
-                if !keep {
-                    self.memory.replace(slot.index, Content::Nothing);
-                }
-                Ok(state)
+                Some(disk::state(&self.kind, payload, step)?)
             }
-            Some(Content::Nothing) | None => Err(Error::Slot { action: *action, slot, found: "is empty" }),
-            Some(_) => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
-        }
+            Some(Content::Nothing) | None => {
+                return Err(Error::Slot { action: *action, slot, found: "is empty" });
+            }
+            Some(_) => return Err(Error::Slot { action: *action, slot, found: "holds something else" }),
+        };
+        let given = if keep { Content::Nothing } else { self.memory.replace(slot.index, Content::Nothing) };
+        let ((Some(state), _) | (None, Content::State(_, state))) = (state, given) else {
+            return Err(Error::Slot { action: *action, slot, found: "holds something else" });
+        };
+        self.clocks.load(start);
+        Ok(state)
     }
 
     /// The snapshot in a disk slot, as a state.

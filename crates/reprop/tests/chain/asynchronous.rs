@@ -1,7 +1,10 @@
 //! The planner that looks at clocks, driven with clocks of the test's own and run for real.
 
 use reprop::chain::{Async, Checkpointed, Measured, Move, Planner, View};
-use reprop_schedule::{Action, Interpreter, advances};
+use reprop_schedule::{
+    Action, Async as Planned, Channels, Costs, Interpreter, Revolve, Simulator, Slot, Transfer, advances,
+    simulate,
+};
 use reprop_store::MemoryStore;
 
 use crate::common::{Network, Timed, bits, run, stored, times};
@@ -38,6 +41,79 @@ fn drive(
         lengths = plan.lengths().to_vec();
     }
     (lengths, interpreter.finish().unwrap().advances)
+}
+
+/// The time that a plan takes when a forward step takes 1, with all times known beforehand, or the transfers' only when the
+/// first write is done.
+fn makespan(steps: usize, slots: usize, costs: &Costs, known: bool) -> f64 {
+    let mut plan = Async::new(slots).steps(steps);
+    let mut interpreter = Interpreter::new(steps, &[slots, usize::MAX]);
+    let mut simulator = Simulator::new(costs, Channels::Shared);
+    let mut copied = false;
+    plan.begin();
+    loop {
+        let first_write = simulator.busy_until(Slot::memory(0));
+        let written = known || copied && simulator.clock() >= first_write;
+        let measured = Measured {
+            forward: Some(costs.forward),
+            backward: Some(costs.backward),
+            write: written.then_some(costs.tier(1).write),
+            read: written.then_some(costs.tier(1).read),
+            save: Some(costs.tier(0).write),
+            load: Some(costs.tier(0).read),
+        };
+        let mut view = View { measured, failed: &[], more: &mut |_| unreachable!() };
+        match plan.next(&mut view).unwrap() {
+            None => break,
+            Some(Move::Point { .. }) => {}
+            Some(Move::Do(action)) => {
+                copied |= matches!(action, Action::Copy { .. });
+                interpreter.apply(&action).unwrap();
+                simulator.apply(&action);
+            }
+        }
+    }
+    interpreter.finish().unwrap();
+    simulator.finish().makespan
+}
+
+/// Whether or not the times are known beforehand; and with some slots it comes near the planner that knows everything.
+#[test]
+fn the_plan_is_never_slower_than_revolve() {
+    const CHAINS: [(usize, usize); 16] = [
+        (2, 1),
+        (3, 2),
+        (8, 3),
+        (12, 2),
+        (20, 5),
+        (30, 3),
+        (50, 5),
+        (50, 10),
+        (100, 3),
+        (100, 10),
+        (300, 2),
+        (500, 10),
+        (500, 50),
+        (1000, 10),
+        (1000, 30),
+        (3000, 4),
+    ];
+    let transfers =
+        [(0.3, 0.2), (2.0, 1.0), (5.0, 5.0), (12.0, 4.0), (20.0, 20.0), (60.0, 30.0), (400.0, 200.0)];
+    for ((steps, slots), (write, read)) in CHAINS.into_iter().flat_map(|c| transfers.map(|t| (c, t))) {
+        // A reverse step, and a copy in memory.
+        for (backward, copy) in [(3.5, 0.0), (1.0, 0.0), (3.0, 0.5)] {
+            let mut costs = Costs::new(1.0, backward).unwrap().disk(write, read).unwrap();
+            costs.tiers[0] = Transfer { write: copy, read: copy };
+            let what = format!("{steps} steps, {slots} slots, {costs:?}");
+            let revolve = simulate(Revolve::new(steps, slots).unwrap(), &costs, Channels::Shared).makespan;
+            let [known, unknown] = [true, false].map(|known| makespan(steps, slots, &costs, known));
+            assert!(known <= revolve && unknown <= revolve, "{what}: {known}, {unknown} against {revolve}");
+            let planned = Planned::quick(steps, slots, &costs, Channels::Shared).unwrap();
+            let planned = simulate(planned, &costs, Channels::Shared).makespan;
+            assert!(slots < 5 || known <= 1.08 * planned, "{what}: {known} against {planned}");
+        }
+    }
 }
 
 #[test]

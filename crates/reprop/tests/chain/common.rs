@@ -148,5 +148,11 @@ impl Planner for Timed {
 
 /// Times of a forward step and of a write or read.
 pub fn times(forward: f64, write: f64) -> Measured {
-    Measured { forward: Some(forward), backward: Some(2.0 * forward), write: Some(write), read: Some(write) }
+    Measured {
+        forward: Some(forward),
+        backward: Some(2.0 * forward),
+        write: Some(write),
+        read: Some(write),
+        ..Measured::default()
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reprop::chain::{Async, Checkpointed, Error, Measured};
+use reprop::{Activity, Trace};
 use reprop_store::{DiskConfig, Durability, FileLayer, LayerFile, Store, SystemFiles};
 
 use crate::common::{Network, Timed, bits, run, stored, times};
@@ -125,6 +126,24 @@ fn a_slow_disk_makes_stalls_that_are_told_and_another_plan() {
         run(&mut Network::new(steps), Checkpointed::planner(plan).store(&store)).unwrap().report.disk_writes
     };
     assert!(writes(quick) > 2 * writes(slow));
+    store.finish().unwrap();
+}
+
+#[test]
+fn a_trace_has_a_row_for_transfers_beside_the_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = config(folder.path(), sound()).create().unwrap();
+    let (steps, trace) = (60, Trace::new());
+    let plan = Timed { plan: Async::new(2).steps(steps), measured: times(1.0, 3.0) };
+    let how = Checkpointed::planner(plan).store(&store).trace(&trace);
+    let report = run(&mut Network::new(steps), how).unwrap().report;
+    let spans = trace.spans();
+    let count = |activity| spans.iter().filter(|span| span.activity == activity).count();
+    assert_eq!(count(Activity::Grads), steps);
+    assert!(count(Activity::Forward) > 0);
+    // Each write and each read that was waited for; what was still on its way when it was let go is not noted.
+    assert!(report.disk_reads > 0 && count(Activity::Io) as u64 >= report.disk_reads, "{report:?}");
+    assert!(spans.iter().all(|span| (span.activity == Activity::Io) == (span.worker == Trace::IO)));
     store.finish().unwrap();
 }
 

@@ -174,7 +174,7 @@ fn finish<const D: usize, N: ImageNetwork<D>>(
     let steps = outcome.batches as usize;
     let last = super::report::Outcome {
         parameters_digest: parameter_digest(network),
-        test_accuracy: score.right as f64 / score.seen.max(1) as f64,
+        test_accuracy: Some(score.right as f64 / score.seen.max(1) as f64),
         peak_bytes: memory::peak(),
         stall_seconds: outcome.stages.iter().map(|stage| stage.waited_micros).max().unwrap_or(0) as f64
             * 1e-6,

@@ -12,7 +12,7 @@ use super::super::run::Training;
 /// Prints a table of the stages for people, and the last line for scripts.
 pub fn print(outcome: &Outcome, stages: &[Summary], training: &Training) -> Result<(), Failure> {
     if training.format == Format::Text {
-        println!("test accuracy {:.2} % after {} batches\n", 100.0 * outcome.test_accuracy, outcome.steps);
+        println!("{}\n", outcome.headline("batches"));
         println!(
             "{:<6} {:>12} {:>15} {:>15} {:>15} {:>9}",
             "stage", "parameters", "kept inputs", "old parameters", "activations", "waited"

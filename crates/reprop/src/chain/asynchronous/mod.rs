@@ -1,6 +1,7 @@
 //! The planner that looks at the clocks.
 
 mod interval;
+mod measuring;
 mod way;
 
 use std::collections::VecDeque;
@@ -10,18 +11,23 @@ use reprop_schedule::{Action, Costs, Error as ScheduleError, Revolve, Slot};
 use super::planner::{Endless, Move, Planner, View, shifted};
 use super::{Measured, Result};
 use interval::best_interval;
+use measuring::Measuring;
 
 /// Asynchronous multistage with its interval chosen on the way: the first state of each interval goes to the store in the
 /// background, and comes back ahead of its turn while the interval above is reversed with Revolve on the memory
 /// slots.
 ///
-/// - The first interval of all ends when its first write does; from then on each interval is planned anew from the times
-///   measured so far. A shorter interval than a write takes stalls a little and recomputes less; the formula weighs the
-///   two.
-/// - Where Revolve on the memory slots alone is quicker, for a short chain or a slow store, nothing is written.
+/// - While the first state of all is written, the chain goes as Revolve would; the first interval ends when that write does. A
+///   chain too short to gain from it writes nothing.
+///   From then on each is planned anew from the times measured so far. A shorter interval than a write takes stalls a little
+///   and recomputes less; the formula weighs the two.
+/// - Where Revolve on the memory slots alone is quicker, for a short chain or a slow store, it goes on as Revolve.
 /// - The last interval is reversed where it stands.
 /// - The length need not be known: a chain ends where [`Recurrence::has_step`](super::Recurrence::has_step) says so.
 /// - A full disk costs time and nothing else: the chain goes on from the snapshot that did not fit, in memory.
+///
+/// Give the store a queue as long as there are slots (`DiskConfig::queue`): what waits there is in its slot anyway, and a
+/// write that takes longer than others holds nobody up.
 ///
 /// A value can serve one pass after the other (`Checkpointed::planner(&mut plan)`): what one measured, the next begins with.
 ///
@@ -50,6 +56,7 @@ pub struct Async {
     at: usize,
     borders: Vec<Border>,
     stage: Stage,
+    measuring: Option<Measuring>,
     pending: VecDeque<Move>,
     inside: Inside,
     /// The length of each interval that was planned.
@@ -68,6 +75,8 @@ struct Border {
 
 #[derive(Clone, Copy)]
 enum Stage {
+    /// No write has been measured yet: as Revolve would, with the first state on its way to the store.
+    Measure,
     /// The working state is the first of an interval.
     Start,
     /// The way forward inside an interval that ends at this step, or when the first write is done.
@@ -87,7 +96,14 @@ enum Stage {
 /// What runs between two decisions.
 enum Inside {
     Nothing,
-    Revolve(usize, Box<Revolve>),
+    /// Over the steps from `start` on, with the memory slots from `taken` on moved up by one.
+    Revolve {
+        start: usize,
+        taken: usize,
+        /// To do when a slot is free for the rest of it.
+        late: Option<Action>,
+        revolve: Box<Revolve>,
+    },
     Endless(Box<Endless>),
 }
 
@@ -106,6 +122,7 @@ impl Async {
             at: 0,
             borders: vec![],
             stage: Stage::Start,
+            measuring: None,
             pending: VecDeque::new(),
             inside: Inside::Nothing,
             lengths: vec![],
@@ -163,7 +180,15 @@ impl Async {
     fn inside(&mut self, view: &mut View<'_>) -> Option<Action> {
         let action = match &mut self.inside {
             Inside::Nothing => None,
-            Inside::Revolve(start, revolve) => revolve.next().map(|action| shifted(action, *start)),
+            Inside::Revolve { start, taken, late, revolve } => {
+                let action = revolve.next().map(|action| beside(*taken, shifted(action, *start)));
+                if let Some(Action::Reverse { step }) = action
+                    && step - *start < self.slots
+                {
+                    self.pending.extend(late.take().map(Move::Do));
+                }
+                action
+            }
             Inside::Endless(endless) => endless.step(view.more),
         };
         if action.is_none() {
@@ -175,13 +200,17 @@ impl Async {
     /// Plans what comes next. All that was planned before is done, so nothing is half in memory.
     fn decide(&mut self, view: &mut View<'_>) -> Result<()> {
         if let Some(place) = self.borders.iter().position(|border| view.failed.contains(&border.step)) {
-            self.go_on_in_memory(place);
+            match self.measuring.take() {
+                Some(measuring) => self.go_on_as_revolve(measuring),
+                None => self.go_on_in_memory(place),
+            }
             return Ok(());
         }
         match self.stage {
-            Stage::Start => self.start(view),
+            Stage::Measure => self.measure(view),
+            Stage::Start => self.start(view)?,
             Stage::Forward(end) => self.forward(end, view),
-            Stage::Turn(length) => self.turn(length)?,
+            Stage::Turn(length) => self.turn(length, view)?,
             Stage::Back { front, fetched } => self.back(front, fetched),
             Stage::Again => {
                 if let Some(place) = self.borders.len().checked_sub(1) {
@@ -189,12 +218,23 @@ impl Async {
                     self.push(Action::Load { step, slot: Slot::disk(place), keep: true });
                     self.at = step;
                 }
-                self.stage = Stage::Forward(None);
+                // What a write takes is not known here, and measured at the next step.
+                self.stage = Stage::Forward(Some(self.at + 1));
             }
             Stage::Done => {}
         }
         Ok(())
     }
+}
+
+/// The action with the memory slots from `taken` on moved up by one.
+fn beside(taken: usize, mut action: Action) -> Action {
+    if let Action::Save { slot, .. } | Action::Load { slot, .. } = &mut action
+        && slot.index >= taken
+    {
+        slot.index += 1;
+    }
+    action
 }
 
 impl Planner for Async {

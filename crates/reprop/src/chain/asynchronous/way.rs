@@ -2,39 +2,62 @@
 
 use reprop_schedule::{Action, Revolve, Slot};
 
-use super::interval::stop_here;
+use super::interval::{sets_aside, stay_in_memory, stop_here};
+use super::measuring::Measuring;
 use super::{Async, Border, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Endless, Move, View};
 
+/// Steps between two looks at the clocks inside an interval, at least.
+const LEAST_STRIDE: usize = 16;
+
 impl Async {
     /// At the first state of an interval: how far to go, and whether to write it.
-    pub(super) fn start(&mut self, view: &View<'_>) {
+    pub(super) fn start(&mut self, view: &View<'_>) -> Result<()> {
         let costs = view.measured.or(self.known).costs();
+        if let (Some(steps), None, true) = (self.steps, &costs, self.borders.is_empty()) {
+            self.measuring = Some(Measuring::new(steps, self.slots)?);
+            self.stage = Stage::Measure;
+            return Ok(());
+        }
         let left = self.steps.map(|steps| steps - self.at);
         let most = left.map_or(usize::MAX, |left| left - 1);
         let length = costs.as_ref().map(|costs| self.interval(costs).min(most));
         let stop = match (left, length, &costs) {
+            (Some(left), Some(length), Some(costs)) if self.borders.is_empty() => {
+                stay_in_memory(left, length, self.slots, costs)
+            }
             (Some(left), Some(length), Some(costs)) => stop_here(left, length, self.slots, costs),
             (left, ..) => left == Some(1),
         };
         if stop {
             self.stage = Stage::Turn(left);
-            return;
+            return Ok(());
         }
         // Whoever is in the slot that the ring comes to has to be on disk first.
         let place = self.borders.len();
         if place >= self.slots && !self.out_of_memory(place - self.slots..=place - self.slots) {
-            return;
+            return Ok(());
         }
-        let (memory, step) = (place % self.slots, self.at);
-        let (slot, to) = (Slot::memory(memory), Slot::disk(place));
-        self.push(Action::Save { step, slot });
-        self.push(Action::Copy { step, from: slot, to, keep: true });
-        self.pending.push_back(Move::Point { front: None, plan: (self.seen as u64).to_le_bytes().to_vec() });
-        self.borders.push(Border { step, memory: Some(memory), waited: false });
+        let step = self.at;
+        self.push(Action::Save { step, slot: Slot::memory(place % self.slots) });
+        self.write_border(step, place % self.slots);
+        self.offer_point(None);
         self.lengths.extend(length);
         self.stage = Stage::Forward(length.map(|length| step + length));
+        Ok(())
+    }
+
+    /// The next border: a state in a memory slot, on its way to the store from here on.
+    pub(super) fn write_border(&mut self, step: usize, memory: usize) {
+        let to = Slot::disk(self.borders.len());
+        self.push(Action::Copy { step, from: Slot::memory(memory), to, keep: true });
+        self.borders.push(Border { step, memory: Some(memory), waited: false });
+    }
+
+    /// A killed run may go on from here.
+    pub(super) fn offer_point(&mut self, front: Option<usize>) {
+        self.pending.push_back(Move::Point { front, plan: (self.seen as u64).to_le_bytes().to_vec() });
     }
 
     /// Whether these borders have left memory. If not it makes them: first they are waited for, so that a failure is known
@@ -42,12 +65,7 @@ impl Async {
     fn out_of_memory(&mut self, places: impl Iterator<Item = usize> + Clone) -> bool {
         let mut all = true;
         for place in places.clone() {
-            let border = &mut self.borders[place];
-            if border.memory.is_some() && !std::mem::replace(&mut border.waited, true) {
-                all = false;
-                let step = border.step;
-                self.push(Action::Wait { step, slot: Slot::disk(place) });
-            }
+            all &= self.is_written(place);
         }
         if all {
             for place in places {
@@ -61,17 +79,34 @@ impl Async {
         all
     }
 
+    /// Whether a border's write has been waited for. If not it will be.
+    fn is_written(&mut self, place: usize) -> bool {
+        let border = &mut self.borders[place];
+        if border.memory.is_none() || std::mem::replace(&mut border.waited, true) {
+            return true;
+        }
+        let step = border.step;
+        self.push(Action::Wait { step, slot: Slot::disk(place) });
+        false
+    }
+
     /// One stride inside an interval.
     pub(super) fn forward(&mut self, end: Option<usize>, view: &mut View<'_>) {
         let first = self.borders.last().map_or(0, |border| border.step);
-        let arrived = match end {
-            Some(end) => self.at >= end,
+        let costs = view.measured.or(self.known).costs();
+        let arrived = match (end, &costs) {
+            // What was measured meanwhile may say that it is long enough.
+            (Some(end), Some(costs)) => {
+                self.at >= end || self.at > first && self.at - first >= self.interval(costs)
+            }
+            (Some(end), None) => self.at >= end,
             // Without a measured time the interval ends when its first state is written.
-            None => self.at > first && view.measured.or(self.known).costs().is_some(),
+            (None, costs) => self.at > first && costs.is_some(),
         };
         if arrived {
-            if end.is_none() {
-                self.lengths.push(self.at - first);
+            match self.lengths.last_mut() {
+                Some(length) if end.is_some() => *length = self.at - first,
+                _ => self.lengths.push(self.at - first),
             }
             self.stage = Stage::Start;
             return;
@@ -80,7 +115,10 @@ impl Async {
             return self.turn_around();
         }
         let to = match (self.steps, end) {
-            (Some(steps), Some(end)) => end.min(steps - 1),
+            (Some(steps), Some(end)) => {
+                let stride = ((end - first) / 8).max(LEAST_STRIDE);
+                end.min(steps - 1).min(self.at + stride)
+            }
             // Somebody has to be asked after each step: the chain whether it goes on, or the clock.
             _ => self.at + 1,
         };
@@ -104,9 +142,23 @@ impl Async {
         self.stage = Stage::Turn(Some(end - self.at));
     }
 
-    /// Reverses what is above the working state with all slots but the one that the next fetch needs.
-    pub(super) fn turn(&mut self, length: Option<usize>) -> Result<()> {
-        if !self.out_of_memory(self.borders.len().saturating_sub(self.slots)..self.borders.len()) {
+    /// Reverses what is above the working state. The snapshot below is fetched meanwhile: at once, to a slot set aside for it,
+    /// or late, to the first that is not needed any more. The last one written is still in its slot when the way back begins,
+    /// and may stay there.
+    pub(super) fn turn(&mut self, length: Option<usize>, view: &View<'_>) -> Result<()> {
+        let below = self.borders.last().copied();
+        let costs = view.measured.or(self.known).costs();
+        let aside = below.is_some()
+            && match (length, &costs) {
+                (Some(length), Some(costs)) => {
+                    let there = below.is_some_and(|border| border.memory.is_some());
+                    sets_aside(length, self.slots, there, costs)
+                }
+                (Some(_), None) => self.slots > 1,
+                (None, _) => false,
+            };
+        let (last, first) = (self.borders.len(), self.borders.len().saturating_sub(self.slots));
+        if !self.out_of_memory(first..last - usize::from(aside)) || (aside && !self.is_written(last - 1)) {
             return Ok(());
         }
         let at = self.at;
@@ -115,29 +167,40 @@ impl Async {
             self.inside = Inside::Endless(Box::new(Endless::new(at, self.seen, self.slots)?));
             return Ok(());
         };
-        let fetch = self.borders.last().map(|border| border.step).filter(|_| self.slots > 1);
-        let own = self.slots - usize::from(fetch.is_some());
-        // Revolve uses a slot a step at most, and the lowest ones.
-        let fetched = fetch.map(|step| {
-            let (from, index) = (Slot::disk(self.borders.len() - 1), own.min(length));
-            self.push(Action::Copy { step, from, to: Slot::memory(index), keep: false });
-            index
+        let (own, place) = (self.slots - usize::from(aside), last.saturating_sub(1));
+        let fetch = self.borders.last().map(|&Border { step, memory, .. }| {
+            // Revolve uses a slot a step at most, and the lowest ones.
+            let index = memory.unwrap_or((self.slots - 1).min(length));
+            let (from, to) = (Slot::disk(place), Slot::memory(index));
+            (memory.is_none(), Action::Copy { step, from, to, keep: false }, index)
         });
+        let fetched = fetch.map(|(.., index)| index).filter(|_| self.slots > 1);
+        let mut late = None;
+        match fetch {
+            Some((true, fetch, _)) if aside => self.push(fetch),
+            Some((true, fetch, _)) if self.slots > 1 => late = Some(fetch),
+            _ => {}
+        }
         self.stage = Stage::Back { front: at, fetched };
-        self.inside = Inside::Revolve(at, Box::new(Revolve::new(length, own)?));
+        let taken = fetched.filter(|_| aside).unwrap_or(usize::MAX);
+        self.inside =
+            Inside::Revolve { start: at, taken, late, revolve: Box::new(Revolve::new(length, own)?) };
         Ok(())
     }
 
     /// Takes the next interval up.
     pub(super) fn back(&mut self, front: usize, fetched: Option<usize>) {
-        let Some(Border { step, .. }) = self.borders.pop() else {
+        let Some(Border { step, memory, .. }) = self.borders.pop() else {
             self.stage = Stage::Done;
             return;
         };
-        let plan = (self.seen as u64).to_le_bytes().to_vec();
-        self.pending.push_back(Move::Point { front: Some(front), plan });
-        let slot = fetched.map_or(Slot::disk(self.borders.len()), Slot::memory);
-        self.push(Action::Load { step, slot, keep: false });
+        self.offer_point(Some(front));
+        let disk = Slot::disk(self.borders.len());
+        self.push(Action::Load { step, slot: fetched.map_or(disk, Slot::memory), keep: false });
+        if memory.is_some() {
+            // It was never fetched.
+            self.push(Action::Free { step, slot: disk });
+        }
         self.at = step;
         self.stage = Stage::Turn(Some(front - step));
     }

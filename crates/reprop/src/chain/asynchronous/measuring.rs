@@ -1,0 +1,118 @@
+//! The beginning, when no write has been measured yet.
+
+use reprop_schedule::{Action, Costs, Revolve, Slot, advances};
+
+use super::interval::{GAIN, back, rest, reverse};
+use super::{Async, Border, Inside, Stage};
+use crate::chain::Result;
+use crate::chain::planner::{Move, View};
+
+/// Seconds that handing a state to another thread takes beside copying it, about.
+const HANDOVER: f64 = 5e-5;
+/// A first write is tried if intervals could gain so many times what it costs the computation.
+const WORTH: f64 = 10.0;
+
+/// Revolve's way forward over the whole chain, step by step. Whatever the first write turns out to take, nothing is lost: if
+/// it is too slow Revolve goes on, else Revolve's snapshots become the first borders of intervals.
+pub(super) struct Measuring {
+    revolve: Revolve,
+    /// Where its stride ends.
+    to: usize,
+    /// Whether the first state is on its way to the store.
+    asked: bool,
+}
+
+impl Measuring {
+    pub fn new(steps: usize, slots: usize) -> Result<Self> {
+        Ok(Self { revolve: Revolve::new(steps, slots)?, to: 0, asked: false })
+    }
+}
+
+impl Async {
+    /// The next thing that Revolve does, or the choice if the first write has been measured.
+    pub(super) fn measure(&mut self, view: &View<'_>) {
+        let Some(mut measuring) = self.measuring.take() else { return };
+        if let (Some(costs), Some(steps)) = (view.measured.or(self.known).costs(), self.steps) {
+            return self.choose(measuring, steps, &costs);
+        }
+        if let (Some(forward), Some(steps), false) = (view.measured.forward, self.steps, measuring.asked)
+            && let Some(&Border { step, memory: Some(slot), .. }) = self.borders.first()
+        {
+            // No plan has fewer advances than steps but one.
+            let gain = forward * (advances(steps, self.slots) as f64 - (steps - 1) as f64);
+            if gain < WORTH * (HANDOVER + 2.0 * view.measured.save.unwrap_or(0.0)) {
+                return self.go_on_as_revolve(measuring);
+            }
+            let (from, to) = (Slot::memory(slot), Slot::disk(0));
+            self.push(Action::Copy { step, from, to, keep: true });
+            self.offer_point(None);
+            self.measuring = Some(Measuring { asked: true, ..measuring });
+            return;
+        }
+        if self.at == measuring.to {
+            match measuring.revolve.next() {
+                Some(Action::Save { step, slot }) => {
+                    self.push(Action::Save { step, slot });
+                    self.borders.push(Border { step, memory: Some(slot.index), waited: false });
+                }
+                Some(Action::Forward { to, .. }) => measuring.to = to,
+                // The way back begins, and the write is not done.
+                other => {
+                    self.pending.extend(other.map(Move::Do));
+                    return self.go_on_as_revolve(measuring);
+                }
+            }
+        }
+        if self.at < measuring.to {
+            self.push(Action::Forward { from: self.at, to: self.at + 1 });
+            self.at += 1;
+        }
+        self.measuring = Some(measuring);
+    }
+
+    /// What is left to do as Revolve against what is left to do in intervals.
+    fn choose(&mut self, measuring: Measuring, steps: usize, costs: &Costs) {
+        if self.borders.is_empty() {
+            // Known before anything was done.
+            self.stage = Stage::Start;
+            return;
+        }
+        let length = self.interval(costs);
+        let ends = self.borders.iter().skip(1).map(|border| border.step).chain([self.at]);
+        let lengths: Vec<usize> = self.borders.iter().zip(ends).map(|(from, to)| to - from.step).collect();
+        let below: f64 = lengths.iter().filter(|&&l| l > 0).map(|&l| back(l, self.slots, costs)).sum();
+        let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, costs);
+        let as_revolve = reverse(steps, self.slots, costs) - costs.forward * self.at as f64;
+        if as_revolve <= GAIN * in_intervals {
+            return self.go_on_as_revolve(measuring);
+        }
+        let taken: Vec<Border> = self.borders.drain(1..).collect();
+        for Border { step, memory, .. } in taken {
+            self.write_border(step, memory.unwrap_or(self.borders.len()));
+        }
+        self.offer_point(None);
+        let open = lengths.last() == Some(&0);
+        self.lengths.extend(lengths.into_iter().filter(|&l| l > 0));
+        // The last of Revolve's snapshots may be the working state itself.
+        self.stage = if open {
+            let end = self.at + length.min(steps - 1 - self.at);
+            self.lengths.push(end - self.at);
+            Stage::Forward(Some(end))
+        } else {
+            Stage::Start
+        };
+    }
+
+    /// Nothing more is written.
+    pub(super) fn go_on_as_revolve(&mut self, Measuring { revolve, to, asked }: Measuring) {
+        if asked {
+            self.push(Action::Free { step: 0, slot: Slot::disk(0) });
+        }
+        if self.at < to {
+            self.push(Action::Forward { from: self.at, to });
+        }
+        self.borders.clear();
+        self.inside = Inside::Revolve { start: 0, taken: usize::MAX, late: None, revolve: Box::new(revolve) };
+        self.stage = Stage::Back { front: 0, fetched: None };
+    }
+}
