@@ -10,7 +10,7 @@ const WIDTH: usize = 384;
 const HEADS: usize = 6;
 
 pub struct Blocks {
-    blocks: Vec<(Attention, Mlp)>,
+    pairs: Vec<(Attention, Mlp)>,
     x: Tensor<3>,
     dy: Tensor<3>,
 }
@@ -25,7 +25,7 @@ impl Blocks {
         let noise = || {
             Tensor::random([batch, TOKENS, WIDTH], Distribution::Uniform(-1.0, 1.0), &device.clone().inner())
         };
-        Self { blocks: (0..DEPTH).map(block).collect(), x: noise(), dy: noise() }
+        Self { pairs: (0..DEPTH).map(block).collect(), x: noise(), dy: noise() }
     }
 
     /// Forward and backward with all gradients, activations stored.
@@ -34,14 +34,14 @@ impl Blocks {
         let context = pass.context(1);
         let mut gradients = Gradients::new(&Meter::new());
         let (mut x, mut kept) = (self.x.clone(), Vec::new());
-        for (f, g) in &self.blocks {
+        for (f, g) in &self.pairs {
             let (y, of_f) = f.forward_saving_onto(x.clone(), x, Direction::Add, &context);
             let (z, of_g) = g.forward_saving_onto(y.clone(), y, Direction::Add, &context);
             kept.push((of_f, of_g));
             x = z;
         }
         let mut dx = self.dy.clone();
-        for ((f, g), (of_f, of_g)) in self.blocks.iter().zip(kept).rev() {
+        for ((f, g), (of_f, of_g)) in self.pairs.iter().zip(kept).rev() {
             dx = g.vjp_onto(of_g, dx.clone(), dx, &context, &mut gradients);
             dx = f.vjp_onto(of_f, dx.clone(), dx, &context, &mut gradients);
         }

@@ -119,10 +119,7 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn shape(&self, network: &N, gradients: GradientsParams) -> GradientsParams {
-        match self.training.settings.recipe.clip {
-            Some(largest) => clip(network, gradients, largest),
-            None => gradients,
-        }
+        clip(network, gradients, self.training.settings.recipe.clip)
     }
 
     fn orders(&self, batch: u64) -> Orders {
