@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "target/release/examples"
-# States of 1 MiB in 24 slots.
-STATE, SLOTS, LENGTHS = 1 << 20, 24, (1_000, 10_000, 100_000)
+# States of 256 KiB in 24 slots.
+STATE, SLOTS, LENGTHS = 1 << 18, 24, (1_000, 10_000, 100_000)
 # Grid, steps and slots of wave equations; the first has slots for a tenth of its states at most.
 WAVES = (
     (256, 1000, 48),

@@ -8,31 +8,39 @@ use reprop::chain::{Async, Chain, ChainReport, Checkpointed, Steps};
 use reprop_schedule::Revolve;
 use reprop_store::{DiskConfig, Store};
 
-/// A step's length in time.
+/// Length in time, and number, of the small steps that a step of the chain is made of.
 const H: f32 = 0.05;
+const SMALL: usize = 4;
 
-/// `dx/dt = u(t) (x - x^3)` on each element by Euler's method: a step from `x`, and its derivative.
-fn euler(x: f32, u: f32) -> (f32, f32) {
-    (x + H * u * (x - x * x * x), 1.0 + H * u * (1.0 - 3.0 * x * x))
+/// An oscillator, `q' = p` and `p' = -q - q^3`, by the symplectic method of Euler, which keeps it on its orbit: no number
+/// grows much or fades, however long the chain is. Gives the place at the beginning of each small step.
+fn oscillate(q: &mut f32, p: &mut f32) -> [f32; SMALL] {
+    [(); SMALL].map(|()| {
+        let before = *q;
+        *p -= H * (before + before * before * before);
+        *q += H * *p;
+        before
+    })
 }
 
-/// What drives the chain at a step: there and back, so that no number grows or fades however long it is.
-fn drive(step: usize) -> f32 {
-    (step % 97) as f32 / 48.0 - 1.0
-}
-
-/// A pass over the chain; the loss is the last state's first element. Gives its derivative by the first state's first.
+/// A pass over the chain of oscillators, places first and speeds behind; the loss is the last state's first element. Gives its
+/// derivative by the first state's first.
 fn run(width: usize, how: Checkpointed<'_>) -> Result<(f32, ChainReport), reprop::chain::Error> {
-    let advance = |step: usize, mut x: Vec<f32>| {
-        let u = drive(step);
-        for x in &mut x {
-            *x = euler(*x, u).0;
-        }
+    let advance = |_: usize, mut x: Vec<f32>| {
+        let (q, p) = x.split_at_mut(width / 2);
+        q.iter_mut().zip(p).for_each(|(q, p)| {
+            oscillate(q, p);
+        });
         x
     };
-    let reverse = |step: usize, x: Vec<f32>, mut adjoint: Vec<f32>, (): &mut ()| {
-        let u = drive(step);
-        adjoint.iter_mut().zip(&x).for_each(|(a, &x)| *a *= euler(x, u).1);
+    let reverse = |_: usize, x: Vec<f32>, mut adjoint: Vec<f32>, (): &mut ()| {
+        let ((q, p), (dq, dp)) = (x.split_at(width / 2), adjoint.split_at_mut(width / 2));
+        for ((&q, &p), (dq, dp)) in q.iter().zip(p).zip(dq.iter_mut().zip(dp)) {
+            for place in oscillate(&mut q.clone(), &mut p.clone()).into_iter().rev() {
+                *dp += H * *dq;
+                *dq -= H * (1.0 + 3.0 * place * place) * *dp;
+            }
+        }
         adjoint
     };
     let seed = |last: &Vec<f32>, (): &mut ()| {
@@ -53,6 +61,8 @@ fn status(name: &str) -> u64 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Else every copy of a state would touch fresh pages.
+    reprop::keep_freed_memory();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (bytes, slots, plans, lengths): (usize, usize, Vec<&str>, Vec<usize>) = match &arguments[..] {
         [bytes, slots, plan, lengths @ ..] => {

@@ -210,6 +210,8 @@ pub fn check() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Else every copy of a state would touch fresh pages.
+    reprop::keep_freed_memory();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [] => check(),

@@ -10,10 +10,14 @@ use crate::{Activity, Trace};
 #[derive(Default)]
 pub(super) struct Clocks {
     forward: Average,
+    slowed: Average,
     record: Average,
     backward: Average,
+    /// Reverse steps beside a transfer.
+    backward_slowed: Average,
     save: Average,
     load: Average,
+    hand_over: Average,
     trace: Option<Trace>,
 }
 
@@ -22,8 +26,10 @@ impl Clocks {
         Self { trace, ..Self::default() }
     }
 
-    pub fn forward(&mut self, from: usize, to: usize, start: Instant) {
-        self.forward.observe(to - from, start.elapsed().as_secs_f64());
+    /// Forward steps, beside a transfer or not.
+    pub fn forward(&mut self, from: usize, to: usize, beside: bool, start: Instant) {
+        let average = if beside { &mut self.slowed } else { &mut self.forward };
+        average.observe(to - from, start.elapsed().as_secs_f64());
         self.note(Activity::Forward, from, start);
     }
 
@@ -32,15 +38,17 @@ impl Clocks {
         self.note(Activity::Forward, step, start);
     }
 
-    pub fn reverse(&mut self, step: usize, start: Instant) {
-        self.backward.observe(1, start.elapsed().as_secs_f64());
+    pub fn reverse(&mut self, step: usize, beside: bool, start: Instant) {
+        let average = if beside { &mut self.backward_slowed } else { &mut self.backward };
+        average.observe(1, start.elapsed().as_secs_f64());
         self.note(Activity::Grads, step, start);
     }
 
     /// A reverse step counts with the forward that recorded it, whenever that was.
-    pub fn reverse_recorded(&mut self, step: usize, start: Instant) {
+    pub fn reverse_recorded(&mut self, step: usize, beside: bool, start: Instant) {
         let record = self.record.get().unwrap_or(0.0);
-        self.backward.observe(1, start.elapsed().as_secs_f64() + record);
+        let average = if beside { &mut self.backward_slowed } else { &mut self.backward };
+        average.observe(1, start.elapsed().as_secs_f64() + record);
         self.note(Activity::Grads, step, start);
     }
 
@@ -54,6 +62,11 @@ impl Clocks {
         self.load.observe(1, start.elapsed().as_secs_f64());
     }
 
+    /// A snapshot that went to the store's queue; waiting for room there does not count.
+    pub fn hand_over(&mut self, seconds: f64) {
+        self.hand_over.observe(1, seconds);
+    }
+
     pub fn transfer(&self, step: usize, start: Instant) {
         self.note(Activity::Io, step, start);
     }
@@ -61,10 +74,12 @@ impl Clocks {
     /// Times of steps.
     pub fn measured(&self) -> Measured {
         Measured {
-            forward: self.forward.get().or(self.record.get()),
-            backward: self.backward.get(),
+            forward: self.forward.get().or(self.slowed.get()).or(self.record.get()),
+            backward: self.backward.get().or(self.backward_slowed.get()),
             save: self.save.get(),
             load: self.load.get(),
+            slowed: self.slowed.get(),
+            hand_over: self.hand_over.get(),
             ..Measured::default()
         }
     }

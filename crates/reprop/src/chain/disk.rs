@@ -36,6 +36,9 @@ pub(super) struct Disk<'s> {
     size: usize,
     /// Whether a transfer has ended since the store was last asked for its times.
     pub news: bool,
+    /// When a snapshot was last asked for ahead, and what a read takes.
+    asked: Option<Instant>,
+    read_seconds: f64,
 }
 
 impl<'s> Disk<'s> {
@@ -50,6 +53,8 @@ impl<'s> Disk<'s> {
             raw_read: 0,
             size: 0,
             news: false,
+            asked: None,
+            read_seconds: 0.0,
         }
     }
 
@@ -68,7 +73,14 @@ impl<'s> Disk<'s> {
         let (write, read) = report.map_or((None, None), |report| {
             (report.write_seconds(self.size as u64), report.read_seconds(self.size as u64))
         });
+        self.read_seconds = read.unwrap_or(0.0);
         Measured { write, read, ..Measured::default() }
+    }
+
+    /// Whether a transfer is under way: a write, as far as anybody looked, or a read, by the time that reads take.
+    pub fn is_busy(&self) -> bool {
+        let reading = |asked: Instant| asked.elapsed().as_secs_f64() < self.read_seconds;
+        !self.outgoing.is_empty() || self.asked.is_some_and(reading)
     }
 
     /// The step that a slot holds.
@@ -109,6 +121,7 @@ impl<'s> Disk<'s> {
     /// Asks for a snapshot ahead; false if it has to be asked for again.
     pub fn prefetch(&mut self, step: usize) -> Result<bool> {
         let Some(store) = self.store else { return Ok(true) };
+        self.asked = Some(Instant::now());
         self.ask(key(step), || store.prefetch(key(step)))
     }
 

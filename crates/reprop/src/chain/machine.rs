@@ -137,7 +137,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
                 next: self.front.and_then(|front| front.checked_sub(1)),
             });
         }
-        let start = Instant::now();
+        let (beside, start) = (self.disk.is_busy(), Instant::now());
         for step in from..to {
             if step > from && self.stop.is_some() {
                 self.work = Some((step, state));
@@ -146,7 +146,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             }
             state = self.recurrence.advance(step, state);
         }
-        self.clocks.forward(from, to, start);
+        self.clocks.forward(from, to, beside, start);
         self.report.advances += (to - from) as u64;
         self.work = Some((to, state));
         Ok(())
@@ -166,7 +166,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
     fn reverse(&mut self, action: &Action, step: usize) -> Result<()> {
         let state = self.take_work(action, step)?;
         self.expect_front(action, step)?;
-        let start = Instant::now();
+        let (beside, start) = (self.disk.is_busy(), Instant::now());
         let adjoint = if let Some(adjoint) = self.adjoint.take() {
             self.recurrence.reverse_from(step, state, adjoint, &mut self.sum)
         } else {
@@ -176,7 +176,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             self.report.steps = step + 1;
             self.recurrence.reverse(step, tape, seed, &mut self.sum)
         };
-        self.clocks.reverse(step, start);
+        self.clocks.reverse(step, beside, start);
         (self.adjoint, self.front) = (Some(adjoint), Some(step));
         Ok(())
     }
@@ -190,9 +190,9 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         ) else {
             return Err(Error::Slot { action: *action, slot, found: "does not hold it" });
         };
-        let start = Instant::now();
+        let (beside, start) = (self.disk.is_busy(), Instant::now());
         self.adjoint = Some(self.recurrence.reverse(step, tape, adjoint, &mut self.sum));
-        self.clocks.reverse_recorded(step, start);
+        self.clocks.reverse_recorded(step, beside, start);
         (self.work, self.front) = (None, Some(step));
         Ok(())
     }

@@ -25,6 +25,10 @@ pub struct Measured {
     pub save: Option<f64>,
     /// Having one back from a memory slot: a copy if the slot keeps it.
     pub load: Option<f64>,
+    /// One forward step while a transfer is under way.
+    pub slowed: Option<f64>,
+    /// What handing one snapshot to the store takes of the computation's own time.
+    pub hand_over: Option<f64>,
 }
 
 impl Measured {
@@ -54,6 +58,8 @@ impl Measured {
             read: self.read.or(other.read),
             save: self.save.or(other.save),
             load: self.load.or(other.load),
+            slowed: self.slowed.or(other.slowed),
+            hand_over: self.hand_over.or(other.hand_over),
         }
     }
 }

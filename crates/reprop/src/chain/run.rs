@@ -240,7 +240,10 @@ impl<R: Recurrence> Chain<R> {
                         wanted.pop_front();
                     }
                     prices.set(&action, seconds, transfers, state_bytes);
-                    if let Action::Copy { step, .. } = action {
+                    if let Action::Copy { step, to, .. } = action {
+                        if to.tier > 0 {
+                            machine.clocks.hand_over(seconds);
+                        }
                         // Handing a state over takes the computation as long as steps would.
                         simulator.apply(&Action::Forward { from: step, to: step + 1 });
                     }

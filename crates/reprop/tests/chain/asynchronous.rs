@@ -61,6 +61,7 @@ fn makespan(steps: usize, slots: usize, costs: &Costs, known: bool) -> f64 {
             read: written.then_some(costs.tier(1).read),
             save: Some(costs.tier(0).write),
             load: Some(costs.tier(0).read),
+            ..Measured::default()
         };
         let mut view = View { measured, failed: &[], more: &mut |_| unreachable!() };
         match plan.next(&mut view).unwrap() {
@@ -111,7 +112,8 @@ fn the_plan_is_never_slower_than_revolve() {
             assert!(known <= revolve && unknown <= revolve, "{what}: {known}, {unknown} against {revolve}");
             let planned = Planned::quick(steps, slots, &costs, Channels::Shared).unwrap();
             let planned = simulate(planned, &costs, Channels::Shared).makespan;
-            assert!(slots < 5 || known <= 1.08 * planned, "{what}: {known} against {planned}");
+            // A plan has to gain a tenth before Revolve is left for it.
+            assert!(slots < 5 || known <= 1.15 * planned, "{what}: {known} against {planned}");
         }
     }
 }

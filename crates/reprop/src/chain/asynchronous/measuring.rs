@@ -1,8 +1,8 @@
 //! The beginning, when no write has been measured yet.
 
-use reprop_schedule::{Action, Costs, Revolve, Slot, advances};
+use reprop_schedule::{Action, Revolve, Slot, advances};
 
-use super::interval::{GAIN, back, rest, reverse};
+use super::interval::{GAIN, Rates, back, rest, reverse};
 use super::{Async, Border, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Move, View};
@@ -11,6 +11,8 @@ use crate::chain::planner::{Move, View};
 const HANDOVER: f64 = 5e-5;
 /// A first write is tried if intervals could gain so many times what it costs the computation.
 const WORTH: f64 = 10.0;
+/// Steps that are looked at before the first write, if the chain is many times as long: the very first ones find cold caches.
+const STEPS: usize = 8;
 
 /// Revolve's way forward over the whole chain, step by step. Whatever the first write turns out to take, nothing is lost: if
 /// it is too slow Revolve goes on, else Revolve's snapshots become the first borders of intervals.
@@ -32,10 +34,11 @@ impl Async {
     /// The next thing that Revolve does, or the choice if the first write has been measured.
     pub(super) fn measure(&mut self, view: &View<'_>) {
         let Some(mut measuring) = self.measuring.take() else { return };
-        if let (Some(costs), Some(steps)) = (view.measured.or(self.known).costs(), self.steps) {
-            return self.choose(measuring, steps, &costs);
+        if let (Some(rates), Some(steps)) = (Rates::of(&view.measured.or(self.known)), self.steps) {
+            return self.choose(measuring, steps, &rates);
         }
         if let (Some(forward), Some(steps), false) = (view.measured.forward, self.steps, measuring.asked)
+            && self.at >= STEPS.min(steps / 100)
             && let Some(&Border { step, memory: Some(slot), .. }) = self.borders.first()
         {
             // No plan has fewer advances than steps but one.
@@ -71,18 +74,18 @@ impl Async {
     }
 
     /// What is left to do as Revolve against what is left to do in intervals.
-    fn choose(&mut self, measuring: Measuring, steps: usize, costs: &Costs) {
+    fn choose(&mut self, measuring: Measuring, steps: usize, rates: &Rates) {
         if self.borders.is_empty() {
             // Known before anything was done.
             self.stage = Stage::Start;
             return;
         }
-        let length = self.interval(costs);
+        let length = self.interval(rates);
         let ends = self.borders.iter().skip(1).map(|border| border.step).chain([self.at]);
         let lengths: Vec<usize> = self.borders.iter().zip(ends).map(|(from, to)| to - from.step).collect();
-        let below: f64 = lengths.iter().filter(|&&l| l > 0).map(|&l| back(l, self.slots, costs)).sum();
-        let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, costs);
-        let as_revolve = reverse(steps, self.slots, costs) - costs.forward * self.at as f64;
+        let below: f64 = lengths.iter().filter(|&&l| l > 0).map(|&l| back(l, self.slots, rates)).sum();
+        let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, rates);
+        let as_revolve = reverse(steps, self.slots, &rates.costs) - rates.costs.forward * self.at as f64;
         if as_revolve <= GAIN * in_intervals {
             return self.go_on_as_revolve(measuring);
         }

@@ -6,11 +6,11 @@ mod way;
 
 use std::collections::VecDeque;
 
-use reprop_schedule::{Action, Costs, Error as ScheduleError, Revolve, Slot};
+use reprop_schedule::{Action, Error as ScheduleError, Revolve, Slot};
 
 use super::planner::{Endless, Move, Planner, View, shifted};
 use super::{Measured, Result};
-use interval::best_interval;
+use interval::{Rates, best_interval};
 use measuring::Measuring;
 
 /// Asynchronous multistage with its interval chosen on the way: the first state of each interval goes to the store in the
@@ -50,7 +50,7 @@ pub struct Async {
     steps: Option<usize>,
     known: Measured,
     /// The last plan: the costs it was for, and its interval.
-    planned: Option<(Costs, usize)>,
+    planned: Option<(Rates, usize)>,
     /// Steps that are known to exist.
     seen: usize,
     at: usize,
@@ -107,9 +107,6 @@ enum Inside {
     Endless(Box<Endless>),
 }
 
-/// An interval is planned anew when a time has changed by more than this part of it.
-const CHANGE: f64 = 0.1;
-
 impl Async {
     /// A plan for a chain of unknown length with `slots` memory slots, those of transfers included.
     pub fn new(slots: usize) -> Self {
@@ -160,19 +157,12 @@ impl Async {
     }
 
     /// The interval for these costs.
-    fn interval(&mut self, costs: &Costs) -> usize {
-        let near = |a: f64, b: f64| (a - b).abs() <= CHANGE * b;
-        let same = self.planned.as_ref().filter(|(before, _)| {
-            near(costs.forward, before.forward)
-                && near(costs.backward, before.backward)
-                && near(costs.tier(1).write, before.tier(1).write)
-                && near(costs.tier(1).read, before.tier(1).read)
-        });
-        if let Some((_, length)) = same {
+    fn interval(&mut self, rates: &Rates) -> usize {
+        if let Some((_, length)) = self.planned.as_ref().filter(|(before, _)| rates.near(before)) {
             return *length;
         }
-        let length = best_interval(self.slots, costs);
-        self.planned = Some((costs.clone(), length));
+        let length = best_interval(self.slots, rates);
+        self.planned = Some((rates.clone(), length));
         length
     }
 

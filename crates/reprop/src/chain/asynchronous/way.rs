@@ -2,7 +2,7 @@
 
 use reprop_schedule::{Action, Revolve, Slot};
 
-use super::interval::{sets_aside, stay_in_memory, stop_here};
+use super::interval::{Rates, sets_aside, stay_in_memory, stop_here};
 use super::measuring::Measuring;
 use super::{Async, Border, Inside, Stage};
 use crate::chain::Result;
@@ -14,20 +14,20 @@ const LEAST_STRIDE: usize = 16;
 impl Async {
     /// At the first state of an interval: how far to go, and whether to write it.
     pub(super) fn start(&mut self, view: &View<'_>) -> Result<()> {
-        let costs = view.measured.or(self.known).costs();
-        if let (Some(steps), None, true) = (self.steps, &costs, self.borders.is_empty()) {
+        let rates = Rates::of(&view.measured.or(self.known));
+        if let (Some(steps), None, true) = (self.steps, &rates, self.borders.is_empty()) {
             self.measuring = Some(Measuring::new(steps, self.slots)?);
             self.stage = Stage::Measure;
             return Ok(());
         }
         let left = self.steps.map(|steps| steps - self.at);
         let most = left.map_or(usize::MAX, |left| left - 1);
-        let length = costs.as_ref().map(|costs| self.interval(costs).min(most));
-        let stop = match (left, length, &costs) {
-            (Some(left), Some(length), Some(costs)) if self.borders.is_empty() => {
-                stay_in_memory(left, length, self.slots, costs)
+        let length = rates.as_ref().map(|rates| self.interval(rates).min(most));
+        let stop = match (left, length, &rates) {
+            (Some(left), Some(length), Some(rates)) if self.borders.is_empty() => {
+                stay_in_memory(left, length, self.slots, rates)
             }
-            (Some(left), Some(length), Some(costs)) => stop_here(left, length, self.slots, costs),
+            (Some(left), Some(length), Some(rates)) => stop_here(left, length, self.slots, rates),
             (left, ..) => left == Some(1),
         };
         if stop {
@@ -93,15 +93,15 @@ impl Async {
     /// One stride inside an interval.
     pub(super) fn forward(&mut self, end: Option<usize>, view: &mut View<'_>) {
         let first = self.borders.last().map_or(0, |border| border.step);
-        let costs = view.measured.or(self.known).costs();
-        let arrived = match (end, &costs) {
+        let rates = Rates::of(&view.measured.or(self.known));
+        let arrived = match (end, &rates) {
             // What was measured meanwhile may say that it is long enough.
-            (Some(end), Some(costs)) => {
-                self.at >= end || self.at > first && self.at - first >= self.interval(costs)
+            (Some(end), Some(rates)) => {
+                self.at >= end || self.at > first && self.at - first >= self.interval(rates)
             }
             (Some(end), None) => self.at >= end,
             // Without a measured time the interval ends when its first state is written.
-            (None, costs) => self.at > first && costs.is_some(),
+            (None, rates) => self.at > first && rates.is_some(),
         };
         if arrived {
             match self.lengths.last_mut() {
@@ -147,12 +147,12 @@ impl Async {
     /// and may stay there.
     pub(super) fn turn(&mut self, length: Option<usize>, view: &View<'_>) -> Result<()> {
         let below = self.borders.last().copied();
-        let costs = view.measured.or(self.known).costs();
+        let rates = Rates::of(&view.measured.or(self.known));
         let aside = below.is_some()
-            && match (length, &costs) {
-                (Some(length), Some(costs)) => {
+            && match (length, &rates) {
+                (Some(length), Some(rates)) => {
                     let there = below.is_some_and(|border| border.memory.is_some());
-                    sets_aside(length, self.slots, there, costs)
+                    sets_aside(length, self.slots, there, rates)
                 }
                 (Some(_), None) => self.slots > 1,
                 (None, _) => false,
