@@ -193,13 +193,14 @@ mod tests {
         assert!(!stop(100_000, 10, costs(10.0, 10.0)));
     }
 
-    /// Ten slots reverse 2,000 steps in 2.8 forwards a step. What transfers take of the computation can be more than that.
+    /// A write and a read of 50 that slow steps down to half their speed take 25 each; and where a snapshot's hand-over takes
+    /// as long as many steps there are none.
     #[test]
-    fn transfers_that_hold_the_computation_up_are_left_out() {
-        let stays = |rates: Rates| stay_in_memory(2000, best_interval(10, &rates), 10, &rates);
-        let quick = costs(2.0, 2.0);
-        assert!(!stays(quick.clone()));
-        assert!(stays(Rates { hand_over: 20.0, ..quick.clone() }));
-        assert!(stays(Rates { slowed: 9.0, ..costs(90.0, 90.0) }));
+    fn transfers_are_charged_for_what_they_take_from_the_computation() {
+        let free = costs(50.0, 50.0);
+        let slow = Rates { slowed: 2.0, ..free.clone() };
+        assert!((there_and_back(60, 10, &slow) - there_and_back(60, 10, &free) - 50.0).abs() < 1e-9);
+        let stays = |rates: &Rates| stay_in_memory(2000, best_interval(10, rates), 10, rates);
+        assert!(!stays(&free) && stays(&Rates { hand_over: 1e4, ..free.clone() }));
     }
 }
