@@ -269,8 +269,9 @@ fn rates_grow_with_what_an_update_sees() {
     }
 }
 
-/// Bytes that the allocator may hold more in a longer run.
-const GROWTH: f64 = 1.05;
+/// What a run of five times as many steps may hold at most, in peaks of the short one: how much stages hold at once hangs on
+/// when they run, but anything that stays behind a step would be there five times as often.
+const GROWTH: f64 = 1.5;
 
 #[test]
 fn many_stages_on_few_cores_hold_no_more_bytes_the_longer_they_run() {
