@@ -25,18 +25,8 @@ struct Curve {
 
 /// Reads the metrics of runs and writes the picture.
 pub fn draw(picture: &str, metrics: &[&str]) -> ExitCode {
-    let curves: Result<Vec<Curve>, String> = metrics.iter().map(|path| read(path)).collect();
-    let written = curves.and_then(|curves| {
-        let svg = svg(&curves, "Test accuracy by epoch", "epoch");
-        fs::write(picture, svg).map_err(|error| format!("cannot write {picture}: {error}"))
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("error: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    let curves = metrics.iter().map(|path| read(path)).collect();
+    write(picture, curves, "Test accuracy by epoch", "epoch")
 }
 
 /// Reads the metrics of a pipeline and draws the agreement of each stage's gradients with the true ones.
@@ -46,9 +36,13 @@ pub fn draw_alignment(picture: &str, metrics: &str) -> ExitCode {
         let curves = alignment(&text);
         if curves.is_empty() { Err(format!("{metrics} has no alignment")) } else { Ok(curves) }
     });
+    write(picture, curves, "Cosine of gradients and true gradients", "batch")
+}
+
+fn write(picture: &str, curves: Result<Vec<Curve>, String>, title: &str, axis: &str) -> ExitCode {
     let written = curves.and_then(|curves| {
-        let svg = svg(&curves, "Cosine of gradients and true gradients", "batch");
-        fs::write(picture, svg).map_err(|error| format!("cannot write {picture}: {error}"))
+        fs::write(picture, svg(&curves, title, axis))
+            .map_err(|error| format!("cannot write {picture}: {error}"))
     });
     match written {
         Ok(()) => ExitCode::SUCCESS,
