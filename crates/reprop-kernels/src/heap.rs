@@ -12,8 +12,11 @@ pub fn keep_freed_memory() -> bool {
     {
         // SAFETY: `mallopt` takes any values, may be called at any time, and changes no memory that is in use.
         unsafe {
-            // Nothing by `mmap`, which is given back when it is freed; and never give back the end of the heap.
-            libc::mallopt(libc::M_MMAP_MAX, 0) == 1 && libc::mallopt(libc::M_TRIM_THRESHOLD, -1) == 1
+            // Nothing by `mmap`, which is given back when it is freed; never give back the end of the heap; and one heap for
+            // all threads, so that one uses what another freed.
+            libc::mallopt(libc::M_MMAP_MAX, 0) == 1
+                && libc::mallopt(libc::M_TRIM_THRESHOLD, -1) == 1
+                && libc::mallopt(libc::M_ARENA_MAX, 1) == 1
         }
     }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]

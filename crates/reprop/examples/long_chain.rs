@@ -23,24 +23,36 @@ fn oscillate(q: &mut f32, p: &mut f32) -> [f32; SMALL] {
     })
 }
 
+/// A step of the chain. A function of its own, so that it is compiled to the same code whoever calls it.
+#[inline(never)]
+fn forth(q: &mut [f32], p: &mut [f32]) {
+    q.iter_mut().zip(p).for_each(|(q, p)| {
+        oscillate(q, p);
+    });
+}
+
+/// Its derivatives by what it begins with, from those by what it ends with.
+#[inline(never)]
+fn back((q, p): (&[f32], &[f32]), dq: &mut [f32], dp: &mut [f32]) {
+    for ((&q, &p), (dq, dp)) in q.iter().zip(p).zip(dq.iter_mut().zip(dp)) {
+        for place in oscillate(&mut q.clone(), &mut p.clone()).into_iter().rev() {
+            *dp += H * *dq;
+            *dq -= H * (1.0 + 3.0 * place * place) * *dp;
+        }
+    }
+}
+
 /// A pass over the chain of oscillators, places first and speeds behind; the loss is the last state's first element. Gives its
 /// derivative by the first state's first.
 fn run(width: usize, how: Checkpointed<'_>) -> Result<(f32, ChainReport), reprop::chain::Error> {
     let advance = |_: usize, mut x: Vec<f32>| {
         let (q, p) = x.split_at_mut(width / 2);
-        q.iter_mut().zip(p).for_each(|(q, p)| {
-            oscillate(q, p);
-        });
+        forth(q, p);
         x
     };
     let reverse = |_: usize, x: Vec<f32>, mut adjoint: Vec<f32>, (): &mut ()| {
-        let ((q, p), (dq, dp)) = (x.split_at(width / 2), adjoint.split_at_mut(width / 2));
-        for ((&q, &p), (dq, dp)) in q.iter().zip(p).zip(dq.iter_mut().zip(dp)) {
-            for place in oscillate(&mut q.clone(), &mut p.clone()).into_iter().rev() {
-                *dp += H * *dq;
-                *dq -= H * (1.0 + 3.0 * place * place) * *dp;
-            }
-        }
+        let (dq, dp) = adjoint.split_at_mut(width / 2);
+        back(x.split_at(width / 2), dq, dp);
         adjoint
     };
     let seed = |last: &Vec<f32>, (): &mut ()| {

@@ -27,7 +27,7 @@ impl Planner for Timed {
             read: transfer,
             ..Measured::default()
         };
-        self.0.next(&mut View { measured, failed: view.failed, more: view.more })
+        self.0.next(&mut View { measured, written: view.written, failed: view.failed, more: view.more })
     }
 
     fn survives_full(&self) -> bool {

@@ -3,21 +3,21 @@
 use std::time::Instant;
 
 use super::Measured;
-use super::measure::Average;
+use super::measure::{Average, Undisturbed};
 use crate::{Activity, Trace};
 
 /// Averages of step times, and a trace if one is wanted.
 #[derive(Default)]
 pub(super) struct Clocks {
-    forward: Average,
+    forward: Undisturbed,
     slowed: Average,
     record: Average,
     backward: Average,
     /// Reverse steps beside a transfer.
     backward_slowed: Average,
-    save: Average,
-    load: Average,
-    hand_over: Average,
+    save: Undisturbed,
+    load: Undisturbed,
+    hand_over: Undisturbed,
     trace: Option<Trace>,
 }
 
@@ -28,8 +28,12 @@ impl Clocks {
 
     /// Forward steps, beside a transfer or not.
     pub fn forward(&mut self, from: usize, to: usize, beside: bool, start: Instant) {
-        let average = if beside { &mut self.slowed } else { &mut self.forward };
-        average.observe(to - from, start.elapsed().as_secs_f64());
+        let seconds = start.elapsed().as_secs_f64();
+        if beside {
+            self.slowed.observe(to - from, seconds);
+        } else {
+            self.forward.observe(seconds / (to - from) as f64);
+        }
         self.note(Activity::Forward, from, start);
     }
 
@@ -54,17 +58,17 @@ impl Clocks {
 
     /// A copy to a memory slot.
     pub fn save(&mut self, start: Instant) {
-        self.save.observe(1, start.elapsed().as_secs_f64());
+        self.save.observe(start.elapsed().as_secs_f64());
     }
 
     /// A copy from a memory slot.
     pub fn load(&mut self, start: Instant) {
-        self.load.observe(1, start.elapsed().as_secs_f64());
+        self.load.observe(start.elapsed().as_secs_f64());
     }
 
     /// A snapshot that went to the store's queue; waiting for room there does not count.
     pub fn hand_over(&mut self, seconds: f64) {
-        self.hand_over.observe(1, seconds);
+        self.hand_over.observe(seconds);
     }
 
     pub fn transfer(&self, step: usize, start: Instant) {
@@ -74,7 +78,7 @@ impl Clocks {
     /// Times of steps.
     pub fn measured(&self) -> Measured {
         Measured {
-            forward: self.forward.get().or(self.slowed.get()).or(self.record.get()),
+            forward: self.forward.get().or(self.record.get()),
             backward: self.backward.get().or(self.backward_slowed.get()),
             save: self.save.get(),
             load: self.load.get(),

@@ -34,6 +34,8 @@ pub(super) struct Disk<'s> {
     pub raw_read: u64,
     /// Bytes of one snapshot.
     size: usize,
+    /// Writes that have ended.
+    pub written: usize,
     /// Whether a transfer has ended since the store was last asked for its times.
     pub news: bool,
     /// When a snapshot was last asked for ahead, and what a read takes.
@@ -52,6 +54,7 @@ impl<'s> Disk<'s> {
             raw_written: 0,
             raw_read: 0,
             size: 0,
+            written: 0,
             news: false,
             asked: None,
             read_seconds: 0.0,

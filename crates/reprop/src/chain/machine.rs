@@ -112,6 +112,7 @@ impl<'m, R: Recurrence> Machine<'m, R> {
             let Outgoing { step, memory, begun, .. } = self.disk.outgoing.swap_remove(place);
             self.clocks.transfer(step, begun);
             self.disk.news = true;
+            self.disk.written += 1;
             match (outcome, memory) {
                 (Ok(()), Some((slot, false))) => {
                     if matches!(self.memory.get(slot), Some(Content::Bytes(held, _)) if *held == step) {

@@ -42,7 +42,7 @@ impl Measured {
     /// assert_eq!((costs.backward, costs.tier(1).read), (6.0, 10.0));
     /// ```
     pub fn costs(&self) -> Option<Costs> {
-        let forward = self.forward.or(self.backward.map(|backward| backward / REVERSE))?;
+        let forward = self.forward.or(self.slowed).or(self.backward.map(|backward| backward / REVERSE))?;
         let write = self.write.or(self.read)?;
         let memory = Transfer { write: self.save.unwrap_or(0.0), read: self.load.unwrap_or(0.0) };
         let tiers = vec![memory, Transfer { write, read: self.read.unwrap_or(write) }];
@@ -64,17 +64,21 @@ impl Measured {
     }
 }
 
-/// An average whose newest values count a little more.
+/// An average whose newest values count a little more. The first value counts until there is another: it found cold caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Average {
     value: f64,
     count: f64,
+    first: bool,
 }
 
 impl Average {
     /// Takes note of `count` things that took `seconds` together.
     pub fn observe(&mut self, count: usize, seconds: f64) {
         let count = count as f64;
+        if std::mem::replace(&mut self.first, self.count == 0.0) {
+            self.count = 0.0;
+        }
         self.count += count;
         let share = (count / self.count).max(1.0 - (1.0 - NEWEST).powf(count));
         self.value += share * (seconds / count - self.value);
@@ -82,6 +86,33 @@ impl Average {
 
     pub fn get(&self) -> Option<f64> {
         (self.count > 0.0).then_some(self.value)
+    }
+}
+
+/// Values that are remembered at once.
+const RECENT: usize = 16;
+
+/// The lower quartile of the last values: what something takes when nothing gets in its way, as cold memory and other work on
+/// the machine do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Undisturbed {
+    recent: [f64; RECENT],
+    count: usize,
+    quartile: f64,
+}
+
+impl Undisturbed {
+    pub fn observe(&mut self, seconds: f64) {
+        self.recent[self.count % RECENT] = seconds;
+        self.count += 1;
+        let mut sorted = self.recent;
+        let sorted = &mut sorted[..self.count.min(RECENT)];
+        sorted.sort_unstable_by(f64::total_cmp);
+        self.quartile = sorted[(sorted.len() - 1) / 4];
+    }
+
+    pub fn get(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.quartile)
     }
 }
 
@@ -138,8 +169,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_average_begins_as_a_mean_and_follows_a_change() {
+    fn the_quartile_of_the_last_values_knows_neither_the_first_nor_the_odd_one() {
+        let mut copy = Undisturbed::default();
+        assert_eq!(copy.get(), None);
+        [90.0, 9.0, 2.0, 3.0, 50.0].map(|seconds| copy.observe(seconds));
+        assert_eq!(copy.get(), Some(3.0));
+        (0..RECENT).for_each(|_| copy.observe(4.0));
+        assert_eq!(copy.get(), Some(4.0));
+    }
+
+    #[test]
+    fn an_average_forgets_its_first_value_begins_as_a_mean_and_follows_a_change() {
         let mut average = Average::default();
+        average.observe(1, 100.0);
+        assert_eq!(average.get(), Some(100.0));
         average.observe(1, 1.0);
         average.observe(3, 9.0);
         assert_eq!(average.get(), Some(2.5));

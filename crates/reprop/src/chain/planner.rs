@@ -11,6 +11,8 @@ use super::{Measured, Result};
 pub struct View<'v> {
     /// Times measured so far.
     pub measured: Measured,
+    /// Writes to the store that have ended in this pass.
+    pub written: usize,
     /// Steps whose snapshots could not be written for want of room; they are still in the memory slots they came from.
     pub failed: &'v [usize],
     /// Whether there is a step of this number; to be asked in order, once each.

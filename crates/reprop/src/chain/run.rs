@@ -218,10 +218,11 @@ impl<R: Recurrence> Chain<R> {
             }
             ask_ahead(&mut *planner, &mut machine, &mut wanted)?;
             let measured = machine.clocks.measured().or(transfers);
+            let written = machine.disk.written;
             let failed = std::mem::take(&mut machine.disk.failed);
             let next = {
                 let mut more = |step| machine.has_step(step);
-                planner.next(&mut View { measured, failed: &failed, more: &mut more })
+                planner.next(&mut View { measured, written, failed: &failed, more: &mut more })
             };
             machine.disk.failed = failed;
             match next? {

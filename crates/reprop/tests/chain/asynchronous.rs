@@ -27,7 +27,7 @@ fn drive(
             assert!(!known, "a known length needs no questions");
             step < steps
         };
-        let mut view = View { measured: clock(at), failed: &[], more: &mut more };
+        let mut view = View { measured: clock(at), written: usize::MAX, failed: &[], more: &mut more };
         match plan.next(&mut view).unwrap() {
             None => break,
             Some(Move::Point { .. }) => {}
@@ -49,11 +49,13 @@ fn makespan(steps: usize, slots: usize, costs: &Costs, known: bool) -> f64 {
     let mut plan = Async::new(slots).steps(steps);
     let mut interpreter = Interpreter::new(steps, &[slots, usize::MAX]);
     let mut simulator = Simulator::new(costs, Channels::Shared);
-    let mut copied = false;
+    let mut sources = vec![];
     plan.begin();
     loop {
-        let first_write = simulator.busy_until(Slot::memory(0));
-        let written = known || copied && simulator.clock() >= first_write;
+        // One write is tried after the other, so all but the last have ended.
+        let under_way = sources.last().is_some_and(|&from| simulator.busy_until(from) > simulator.clock());
+        let ended = sources.len() - usize::from(under_way);
+        let written = known || ended > 0;
         let measured = Measured {
             forward: Some(costs.forward),
             backward: Some(costs.backward),
@@ -63,12 +65,14 @@ fn makespan(steps: usize, slots: usize, costs: &Costs, known: bool) -> f64 {
             load: Some(costs.tier(0).read),
             ..Measured::default()
         };
-        let mut view = View { measured, failed: &[], more: &mut |_| unreachable!() };
+        let mut view = View { measured, written: ended, failed: &[], more: &mut |_| unreachable!() };
         match plan.next(&mut view).unwrap() {
             None => break,
             Some(Move::Point { .. }) => {}
             Some(Move::Do(action)) => {
-                copied |= matches!(action, Action::Copy { .. });
+                if let Action::Copy { from, .. } = action {
+                    sources.push(from);
+                }
                 interpreter.apply(&action).unwrap();
                 simulator.apply(&action);
             }
@@ -109,7 +113,12 @@ fn the_plan_is_never_slower_than_revolve() {
             let what = format!("{steps} steps, {slots} slots, {costs:?}");
             let revolve = simulate(Revolve::new(steps, slots).unwrap(), &costs, Channels::Shared).makespan;
             let [known, unknown] = [true, false].map(|known| makespan(steps, slots, &costs, known));
-            assert!(known <= revolve && unknown <= revolve, "{what}: {known}, {unknown} against {revolve}");
+            // Three writes are tried at most beside the first, each with a state of its own.
+            let tries = 3.0 * copy;
+            assert!(
+                known <= revolve && unknown <= revolve + tries,
+                "{what}: {known}, {unknown} against {revolve}"
+            );
             let planned = Planned::quick(steps, slots, &costs, Channels::Shared).unwrap();
             let planned = simulate(planned, &costs, Channels::Shared).makespan;
             // A plan has to gain a tenth before Revolve is left for it.

@@ -134,7 +134,8 @@ impl Planner for Timed {
     }
 
     fn next(&mut self, view: &mut View<'_>) -> Result<Option<Move>> {
-        self.plan.next(&mut View { measured: self.measured, failed: view.failed, more: view.more })
+        let View { written, failed, .. } = *view;
+        self.plan.next(&mut View { measured: self.measured, written, failed, more: view.more })
     }
 
     fn survives_full(&self) -> bool {

@@ -11,6 +11,12 @@ use crate::chain::planner::{Move, View};
 const HANDOVER: f64 = 5e-5;
 /// A first write is tried if intervals could gain so many times what it costs the computation.
 const WORTH: f64 = 10.0;
+/// Writes that are tried at most: the first makes a file and touches fresh memory, and any may be held up.
+const TRIES: usize = 4;
+/// Steps of a chain for each try but the first, which costs two copies of a state.
+const PER_TRY: usize = 250;
+/// A write is tried again if it takes no more than this part of the way forward.
+const SOON: usize = 20;
 /// Steps that are looked at before the first write, if the chain is many times as long: the very first ones find cold caches.
 const STEPS: usize = 8;
 
@@ -20,13 +26,15 @@ pub(super) struct Measuring {
     revolve: Revolve,
     /// Where its stride ends.
     to: usize,
-    /// Whether the first state is on its way to the store.
-    asked: bool,
+    /// Writes tried: of the first state, and then of states that are there for the trial alone.
+    tried: usize,
+    /// The step whose state is there for a trial.
+    trial: Option<usize>,
 }
 
 impl Measuring {
     pub fn new(steps: usize, slots: usize) -> Result<Self> {
-        Ok(Self { revolve: Revolve::new(steps, slots)?, to: 0, asked: false })
+        Ok(Self { revolve: Revolve::new(steps, slots)?, to: 0, tried: 0, trial: None })
     }
 }
 
@@ -34,27 +42,28 @@ impl Async {
     /// The next thing that Revolve does, or the choice if the first write has been measured.
     pub(super) fn measure(&mut self, view: &View<'_>) {
         let Some(mut measuring) = self.measuring.take() else { return };
-        if let (Some(rates), Some(steps)) = (Rates::of(&view.measured.or(self.known)), self.steps) {
+        if let (Some(rates), Some(steps)) = (Rates::of(&view.measured.or(self.known)), self.steps)
+            && view.written >= measuring.tried
+        {
             return self.choose(measuring, steps, &rates);
         }
-        if let (Some(forward), Some(steps), false) = (view.measured.forward, self.steps, measuring.asked)
+        if let (Some(forward), Some(steps), 0) = (view.measured.forward, self.steps, measuring.tried)
             && self.at >= STEPS.min(steps / 100)
-            && let Some(&Border { step, memory: Some(slot), .. }) = self.borders.first()
+            && !self.borders.is_empty()
         {
             // No plan has fewer advances than steps but one.
             let gain = forward * (advances(steps, self.slots) as f64 - (steps - 1) as f64);
             if gain < WORTH * (HANDOVER + 2.0 * view.measured.save.unwrap_or(0.0)) {
                 return self.go_on_as_revolve(measuring);
             }
-            let (from, to) = (Slot::memory(slot), Slot::disk(0));
-            self.push(Action::Copy { step, from, to, keep: true });
-            self.offer_point(None);
-            self.measuring = Some(Measuring { asked: true, ..measuring });
-            return;
+            return self.try_write(measuring);
         }
         if self.at == measuring.to {
             match measuring.revolve.next() {
                 Some(Action::Save { step, slot }) => {
+                    if slot == self.trial_slot() {
+                        self.end_trial(&mut measuring);
+                    }
                     self.push(Action::Save { step, slot });
                     self.borders.push(Border { step, memory: Some(slot.index), waited: false });
                 }
@@ -73,13 +82,49 @@ impl Async {
         self.measuring = Some(measuring);
     }
 
+    /// Sends the first state to the store, or the working state if that is there.
+    fn try_write(&mut self, mut measuring: Measuring) {
+        if measuring.tried == 0 {
+            let (from, to) = (Slot::memory(0), Slot::disk(0));
+            self.push(Action::Copy { step: 0, from, to, keep: true });
+            self.offer_point(None);
+        } else {
+            let (step, from) = (self.at, self.trial_slot());
+            self.push(Action::Save { step, slot: from });
+            self.push(Action::Copy { step, from, to: Slot::disk(1), keep: true });
+            measuring.trial = Some(step);
+        }
+        measuring.tried += 1;
+        self.measuring = Some(measuring);
+    }
+
+    /// The memory slot that Revolve comes to last.
+    fn trial_slot(&self) -> Slot {
+        Slot::memory(self.slots - 1)
+    }
+
+    /// Whether a state may be there for a trial alone.
+    fn has_room_for_trial(&self) -> bool {
+        let places = self.borders.iter().filter_map(|border| border.memory);
+        self.borders.last().is_some_and(|border| border.step < self.at)
+            && places.max().is_some_and(|last| last + 1 < self.slots)
+    }
+
+    fn end_trial(&mut self, measuring: &mut Measuring) {
+        if let Some(step) = measuring.trial.take() {
+            self.push(Action::Free { step, slot: self.trial_slot() });
+            self.push(Action::Free { step, slot: Slot::disk(1) });
+        }
+    }
+
     /// What is left to do as Revolve against what is left to do in intervals.
-    fn choose(&mut self, measuring: Measuring, steps: usize, rates: &Rates) {
+    fn choose(&mut self, mut measuring: Measuring, steps: usize, rates: &Rates) {
         if self.borders.is_empty() {
             // Known before anything was done.
             self.stage = Stage::Start;
             return;
         }
+        self.end_trial(&mut measuring);
         let length = self.interval(rates);
         let ends = self.borders.iter().skip(1).map(|border| border.step).chain([self.at]);
         let lengths: Vec<usize> = self.borders.iter().zip(ends).map(|(from, to)| to - from.step).collect();
@@ -87,7 +132,11 @@ impl Async {
         let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, rates);
         let as_revolve = reverse(steps, self.slots, &rates.costs) - rates.costs.forward * self.at as f64;
         if as_revolve <= GAIN * in_intervals {
-            return self.go_on_as_revolve(measuring);
+            let tries = TRIES.min(1 + steps / PER_TRY);
+            // One that takes long would hold Revolve up where it comes to that slot, or turns.
+            let soon = rates.costs.tier(1).write <= rates.costs.forward * (steps / SOON) as f64;
+            let again = measuring.tried < tries && soon && self.has_room_for_trial();
+            return if again { self.try_write(measuring) } else { self.go_on_as_revolve(measuring) };
         }
         let taken: Vec<Border> = self.borders.drain(1..).collect();
         for Border { step, memory, .. } in taken {
@@ -107,8 +156,10 @@ impl Async {
     }
 
     /// Nothing more is written.
-    pub(super) fn go_on_as_revolve(&mut self, Measuring { revolve, to, asked }: Measuring) {
-        if asked {
+    pub(super) fn go_on_as_revolve(&mut self, mut measuring: Measuring) {
+        self.end_trial(&mut measuring);
+        let Measuring { revolve, to, tried, .. } = measuring;
+        if tried > 0 {
             self.push(Action::Free { step: 0, slot: Slot::disk(0) });
         }
         if self.at < to {
