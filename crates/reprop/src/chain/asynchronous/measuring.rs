@@ -11,7 +11,8 @@ use crate::chain::planner::{Move, View};
 const HANDOVER: f64 = 5e-5;
 /// A first write is tried if intervals could gain so many times what it costs the computation.
 const WORTH: f64 = 10.0;
-/// Writes that are tried at most: the first makes a file and touches fresh memory, and any may be held up.
+/// Writes that are tried one after the other: the first makes a file and touches fresh memory. If none shows that intervals
+/// gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while.
 const TRIES: usize = 4;
 /// Steps of a chain for each try but the first, which costs two copies of a state.
 const PER_TRY: usize = 250;
@@ -30,11 +31,13 @@ pub(super) struct Measuring {
     tried: usize,
     /// The step whose state is there for a trial.
     trial: Option<usize>,
+    /// Nothing is tried before this step, if it was said that intervals gain nothing.
+    rest: Option<usize>,
 }
 
 impl Measuring {
     pub fn new(steps: usize, slots: usize) -> Result<Self> {
-        Ok(Self { revolve: Revolve::new(steps, slots)?, to: 0, tried: 0, trial: None })
+        Ok(Self { revolve: Revolve::new(steps, slots)?, to: 0, tried: 0, trial: None, rest: None })
     }
 }
 
@@ -44,6 +47,7 @@ impl Async {
         let Some(mut measuring) = self.measuring.take() else { return };
         if let (Some(rates), Some(steps)) = (Rates::of(&view.measured.or(self.known)), self.steps)
             && view.written >= measuring.tried
+            && measuring.rest.is_none_or(|rest| self.at >= rest)
         {
             return self.choose(measuring, steps, &rates);
         }
@@ -135,8 +139,13 @@ impl Async {
             let tries = TRIES.min(1 + steps / PER_TRY);
             // One that takes long would hold Revolve up where it comes to that slot, or turns.
             let soon = rates.costs.tier(1).write <= rates.costs.forward * (steps / SOON) as f64;
-            let again = measuring.tried < tries && soon && self.has_room_for_trial();
-            return if again { self.try_write(measuring) } else { self.go_on_as_revolve(measuring) };
+            return if !soon || tries < TRIES && measuring.tried == tries || !self.has_room_for_trial() {
+                self.go_on_as_revolve(measuring);
+            } else if measuring.tried < tries || measuring.rest.take().is_some() {
+                self.try_write(measuring);
+            } else {
+                self.measuring = Some(Measuring { rest: Some(2 * self.at), ..measuring });
+            };
         }
         let taken: Vec<Border> = self.borders.drain(1..).collect();
         for Border { step, memory, .. } in taken {
