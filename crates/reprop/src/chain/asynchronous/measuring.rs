@@ -9,8 +9,9 @@ use crate::chain::planner::{Move, View};
 
 /// Seconds that handing a state to another thread takes beside copying it, about.
 const HANDOVER: f64 = 5e-5;
-/// A first write is tried if intervals could gain so many times what it costs the computation.
-const WORTH: f64 = 10.0;
+/// A first write is tried if intervals could gain so many times what its two copies cost the computation: it also makes a file,
+/// tries codings, and takes its share of the memory's speed.
+const WORTH: f64 = 50.0;
 /// Writes that are tried one after the other: the first makes a file and touches fresh memory. If none shows that intervals
 /// gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while.
 const TRIES: usize = 4;
