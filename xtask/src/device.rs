@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::gate::answers;
 
 /// Families of devices that there are cargo features for.
-const FAMILIES: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
+pub const FAMILIES: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
 /// What is tested, and by which test targets.
 const TESTS: [(&str, &str); 3] =
     [("laws", "devices"), ("reads by the host", "host_reads"), ("memory of the allocator", "device_memory")];
