@@ -21,7 +21,17 @@ fn checks(root: &Path, family: &str) -> bool {
     let start = Instant::now();
     let feature = format!("reprop-cli/{family}");
     let passed = Command::new("cargo")
-        .args(["check", "--workspace", "--all-targets", "--locked", "--features", &feature])
+        // In the profile of the suite, whose build scripts and macros are there once it has run.
+        .args([
+            "check",
+            "--profile",
+            "device",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--features",
+            &feature,
+        ])
         .current_dir(root)
         // The compilers of cuda and rocm are a native LLVM, which their build scripts would download. Types need none: with
         // this variable the scripts leave it out, as on a server of documentation.

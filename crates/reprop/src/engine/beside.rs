@@ -43,8 +43,13 @@ impl Beside {
     pub fn on(overlap: bool, device: Option<Device>) -> Self {
         match device {
             _ if !overlap => Self::InTurn,
-            Some(device) if has_streams(&device) => Self::TwoStreams,
-            Some(device) if device != Device::flex() => Self::OneQueue,
+            Some(device) if device != Device::flex() => {
+                if has_streams(&device) {
+                    Self::TwoStreams
+                } else {
+                    Self::OneQueue
+                }
+            }
             _ => Self::Shared,
         }
     }
