@@ -11,7 +11,27 @@ use std::time::{Duration, Instant};
 use crate::gate::answers;
 
 /// Families of devices that there are cargo features for.
-const FAMILIES: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
+pub const FAMILIES: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
+/// What is tested, and by which test targets.
+const TESTS: [(&str, &str); 3] =
+    [("laws", "devices"), ("reads by the host", "host_reads"), ("memory of the allocator", "device_memory")];
+const BENCH: [&str; 15] = [
+    "bench",
+    "--model",
+    "rev-vit-digits",
+    "--depth",
+    "4,16",
+    "--batch",
+    "4",
+    "--strategy",
+    "stored,reprop,pareprop",
+    "--warmup",
+    "2",
+    "--steps",
+    "5",
+    "--format",
+    "json",
+];
 /// Lines of a step's output that go into the report.
 const LINES: usize = 60;
 
@@ -32,44 +52,23 @@ pub fn check(root: &Path, device: &str) -> ExitCode {
         return ExitCode::from(2);
     }
     let feature = format!("reprop-cli/{family}");
-    let program = root.join("target/release/reprop").to_string_lossy().into_owned();
-    let features = ["--features", &feature, "--locked"];
-    let build = [&["cargo", "build", "--release", "--workspace", "--bin", "reprop"][..], &features].concat();
-    let test = |name| {
-        let test = ["cargo", "test", "--release", "--workspace", "--test", name];
-        [&test[..], &features, &["--", "--nocapture", "--test-threads", "2"]].concat()
-    };
+    let program = root.join("target/device/reprop").to_string_lossy().into_owned();
+    let chosen = ["--profile", "device", "--workspace", "--locked", "--features", &feature];
+    let cargo = |command, targets: &[&'static str]| [&["cargo", command], &chosen[..], targets].concat();
+    let test = |name| cargo("test", &["--test", name, "--", "--nocapture", "--test-threads", "2"]);
     let run = |arguments: &[&'static str]| [&[program.as_str()], arguments, &["--device", device]].concat();
-    let verify = run(&["verify", "--depth", "3", "--batch", "2", "--dropout", "0.1"]);
-    let bench = run(&[
-        "bench",
-        "--model",
-        "rev-vit-digits",
-        "--depth",
-        "4,16",
-        "--batch",
-        "4",
-        "--strategy",
-        "stored,reprop,pareprop",
-        "--warmup",
-        "2",
-        "--steps",
-        "5",
-        "--format",
-        "json",
-    ]);
-    let (laws, reads, memory) = (test("devices"), test("host_reads"), test("device_memory"));
-    let steps: [(&str, &[&str]); 7] = [
-        ("build", &build),
-        ("devices", &[&program, "--device", "list", "--format", "json"]),
-        ("verify", &verify),
-        ("laws", &laws),
-        ("reads by the host", &reads),
-        ("memory of the allocator", &memory),
-        ("bench", &bench),
+    let tests = TESTS.iter().flat_map(|(_, name)| ["--test", name]);
+    let build = cargo("build", &["--bin", "reprop"].into_iter().chain(tests).collect::<Vec<_>>());
+    let list = [program.as_str(), "--device", "list", "--format", "json"];
+    let mut steps = vec![
+        ("build", build),
+        ("devices", list.to_vec()),
+        ("verify", run(&["verify", "--depth", "3", "--batch", "2", "--dropout", "0.1"])),
     ];
+    steps.extend(TESTS.iter().map(|&(what, name)| (what, test(name))));
+    steps.push(("bench", run(&BENCH)));
     let mut done = Vec::new();
-    for (name, line) in steps {
+    for (name, line) in &steps {
         let step = run_step(root, name, line, device);
         let passed = step.passed;
         done.push(step);
@@ -78,6 +77,7 @@ pub fn check(root: &Path, device: &str) -> ExitCode {
         }
     }
     let passed = done.len() == steps.len() && done.iter().all(|step| step.passed);
+    eprintln!("==> {} steps in {:.0?}", done.len(), done.iter().map(|step| step.time).sum::<Duration>());
     let path = root.join(format!("target/device-report-{}.md", device.replace(':', "-")));
     if let Err(error) = fs::write(&path, report(root, device, &done, passed)) {
         eprintln!("==> the report could not be written to {}: {error}", path.display());

@@ -1,6 +1,7 @@
 //! The project's own commands:
 //!
 //! - `check`: the one gate, cheapest step first; with `--device NAME`, the laws on that device;
+//! - `features`: whether the library compiles for each family of devices;
 //! - `docs`: tables and pictures of documents, made from archived runs;
 //! - `curves`: what archived runs learned, as a picture; `alignment`: how well the stages of a pipeline agreed with true
 //!   gradients;
@@ -10,6 +11,7 @@
 mod curves;
 mod device;
 mod docs;
+mod features;
 mod gate;
 mod python;
 mod sanitize;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => gate::check(&root),
         ["check", "--device", device] => device::check(&root, device),
+        ["features"] => features::check(&root),
         ["docs"] => match docs::write(&root) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
         ["alignment", picture, metrics] => curves::draw_alignment(picture, metrics),
         _ => {
             eprintln!(
-                "usage: cargo xtask check [--device NAME], docs, python, sanitize, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
+                "usage: cargo xtask check [--device NAME], features, docs, python, sanitize, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
             );
             ExitCode::from(2)
         }

@@ -24,6 +24,10 @@ fn wrong_usage_is_told_with_its_numbers() {
         (vec!["train", "--batch", "0"], vec!["at least 1"]),
         (vec!["train", "--lr", "nan"], vec!["NaN"]),
         (vec!["train", "--ema", "1"], vec!["[0, 1)"]),
+        (
+            vec!["train", "--method", "petra", "--stages", "2", "--precision", "f16"],
+            vec!["scaled loss", "hint: choose --precision bf16"],
+        ),
         (vec!["train", "--init", "a.pt", "--names", "nope"], vec!["`nope`", "min-rev"]),
         (vec!["train", "--model", "lstm-char", "--ema", "0.9"], vec!["lstm-char", "--ema"]),
         (vec!["data", "get", "imagenet"], vec!["imagenet", "--from"]),

@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData, Transaction};
 use reprop::{Saved, Streams};
 
 /// A value that can be sent: inputs, targets and streams of a network.
@@ -60,8 +60,8 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
 
 impl<const D: usize> Wire for Streams<D> {
     fn pack(self, tensors: &mut Vec<TensorData>) {
-        self.x1.pack(tensors);
-        self.x2.pack(tensors);
+        // Both at once: their device is waited for once.
+        tensors.extend(Transaction::default().register(self.x1).register(self.x2).execute());
     }
 
     fn unpack(tensors: &mut IntoIter<TensorData>, device: &Device) -> Option<Self> {

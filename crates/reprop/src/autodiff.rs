@@ -6,7 +6,7 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{DType, Device, Gradients as AutodiffGradients, Tensor};
+use burn::tensor::{DType, Gradients as AutodiffGradients, Tensor};
 
 use crate::{
     AnySaved, Context, Footprint, Gradients, Head, Precision, Residual, Result, Saved, Stem, Streams,
@@ -155,9 +155,6 @@ impl<const D: usize, M: Layer<D> + 'static> Residual<D> for Autodiff<M> {
     type Saved = Graph<M, Tensor<D>, Tensor<D>>;
 
     fn forward(&self, x: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
-        if rounds_by_layout(&x.device()) {
-            return self.forward_saving(x, context).0;
-        }
         let precision = context.precision();
         let module = untracked(&self.module, precision);
         Precision::F32.cast(module.forward(precision.cast(x).inner().autodiff(), context).inner())
@@ -195,9 +192,6 @@ impl<const D: usize, M: Layer<D> + 'static> Residual<D> for Autodiff<M> {
 
 impl<const D: usize, M: StreamsLayer<D> + 'static> Transition<D> for AutodiffTransition<M> {
     fn forward(&self, x: Streams<D>, context: &Context<'_>) -> Streams<D> {
-        if rounds_by_layout(&x.x1.device()) {
-            return self.forward_saving(x, context).0;
-        }
         let x = Streams::new(x.x1.inner().autodiff(), x.x2.inner().autodiff());
         off_graph(untracked(&self.module, Precision::F32).forward(x, context))
     }
@@ -234,9 +228,6 @@ impl<const D: usize, M: StemLayer<D> + 'static> Stem<D> for AutodiffStem<M> {
     }
 
     fn forward(&self, input: Self::Input, context: &Context<'_>) -> Streams<D> {
-        if self.module.devices().first().is_some_and(rounds_by_layout) {
-            return self.forward_saving(input, context).0;
-        }
         off_graph(untracked(&self.module, Precision::F32).forward(input, context))
     }
 
@@ -307,13 +298,6 @@ impl<const D: usize, M: LossLayer<D> + 'static> Head<D> for AutodiffHead<M> {
 /// `backward` takes no output gradient: the derivative of `sum(y * dy)` is the product wanted.
 fn weighted<const D: usize>(y: Streams<D>, dy: Streams<D>) -> Tensor<1> {
     (y.x1 * dy.x1).sum() + (y.x2 * dy.x2).sum()
-}
-
-/// Whether what is computed without keeping anything may be rounded another way than what is kept for a derivative. On
-/// devices of `CubeCL` an operation that may overwrite its argument also takes over its layout, and the layout chooses the
-/// kernel of a product or convolution. So there a forward goes the whole way, and what it kept is dropped at once.
-fn rounds_by_layout(device: &Device) -> bool {
-    *device != Device::flex()
 }
 
 /// `x` as the root of a graph of its own.

@@ -3,6 +3,8 @@
 //! A name is a family with an index where there are several: `cpu`, `wgpu`, `cuda:1`. A family is compiled in by the cargo
 //! feature of the same name; the CPU always is.
 
+use std::sync::LazyLock;
+
 use burn::tensor::Device;
 #[cfg(any(feature = "cuda", feature = "metal", feature = "rocm", feature = "vulkan", feature = "wgpu"))]
 use burn::tensor::DeviceType;
@@ -11,6 +13,8 @@ use burn::tensor::DeviceType;
 struct Family {
     name: &'static str,
     built: bool,
+    /// Whether streams of one device run side by side.
+    streams: bool,
     find: fn() -> Vec<Device>,
     /// What to do where none is found.
     install: &'static str,
@@ -28,34 +32,39 @@ macro_rules! find {
 }
 
 const FAMILIES: [Family; 6] = [
-    Family { name: "cpu", built: true, find: || vec![Device::flex()], install: "" },
+    Family { name: "cpu", built: true, streams: false, find: || vec![Device::flex()], install: "" },
     Family {
         name: "wgpu",
         built: cfg!(feature = "wgpu"),
+        streams: false,
         find: find!("wgpu", Wgpu),
         install: "install a driver for Vulkan; Debian's package mesa-vulkan-drivers has one that needs no GPU",
     },
     Family {
         name: "vulkan",
         built: cfg!(feature = "vulkan"),
+        streams: false,
         find: find!("vulkan", Vulkan),
         install: "install a driver for Vulkan; Debian's package mesa-vulkan-drivers has one that needs no GPU",
     },
     Family {
         name: "metal",
         built: cfg!(feature = "metal"),
+        streams: false,
         find: find!("metal", Metal),
         install: "Metal is found on macOS alone",
     },
     Family {
         name: "cuda",
         built: cfg!(feature = "cuda"),
+        streams: true,
         find: find!("cuda", Cuda),
         install: "install NVIDIA's driver, and look at what `nvidia-smi` says",
     },
     Family {
         name: "rocm",
         built: cfg!(feature = "rocm"),
+        streams: true,
         find: find!("rocm", Rocm),
         install: "install AMD's ROCm, and look at what `rocminfo` says",
     },
@@ -188,6 +197,14 @@ pub fn named_device(name: &str) -> Result<Device, DeviceError> {
     } else {
         DeviceError::Index { family: family.name, index, found }
     })
+}
+
+/// Whether streams of `device` run side by side, and not one after the other in a queue that they share.
+pub(crate) fn has_streams(device: &Device) -> bool {
+    static FOUND: LazyLock<Vec<Device>> = LazyLock::new(|| {
+        FAMILIES.iter().filter(|family| family.streams).flat_map(|family| (family.find)()).collect()
+    });
+    FOUND.contains(device)
 }
 
 /// What a device calls itself.

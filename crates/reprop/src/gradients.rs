@@ -100,3 +100,37 @@ impl ModuleVisitor for AddAll<'_> {
         }
     }
 }
+
+/// The gradients of `module`, each multiplied by `factor`.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::optim::GradientsParams;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let module = LinearConfig::new(2, 2).init(&Device::flex());
+/// let mut gradients = GradientsParams::new();
+/// gradients.register(module.weight.id, Tensor::<2>::ones([2, 2], &Device::flex()));
+/// let halves = reprop::scaled(&module, gradients, 0.5).get::<2>(module.weight.id).unwrap();
+/// assert_eq!(halves.to_data().try_to_vec::<f32>().unwrap(), [0.5; 4]);
+/// ```
+pub fn scaled<M: Module>(module: &M, gradients: GradientsParams, factor: f64) -> GradientsParams {
+    let mut scale = Scale { from: gradients, to: GradientsParams::new(), factor };
+    module.visit(&mut scale);
+    scale.to
+}
+
+struct Scale {
+    from: GradientsParams,
+    to: GradientsParams,
+    factor: f64,
+}
+
+impl ModuleVisitor for Scale {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        // One parameter may stand in several places, and is visited in each.
+        if let Some(gradient) = self.from.remove::<D>(param.id) {
+            self.to.register(param.id, gradient.mul_scalar(self.factor));
+        }
+    }
+}

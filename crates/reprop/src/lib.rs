@@ -49,7 +49,7 @@ pub use devices::{DeviceError, FoundDevice, built_devices, found_devices, named_
 pub use engine::{Descent, Entry, Keep, Prediction, Stage, Tape, Trail};
 pub use error::{Error, Result};
 pub use footprint::Footprint;
-pub use gradients::Gradients;
+pub use gradients::{Gradients, scaled};
 pub use host::host_reads;
 pub use kernels::{Kernels, UnknownKernels, Workspace};
 pub use loss_scale::LossScale;

@@ -11,7 +11,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::{Precision, host};
+use crate::{Precision, host, scaled};
 
 /// The first factor.
 const FIRST: f64 = 65536.0;
@@ -75,13 +75,12 @@ impl LossScale {
             *self = Self { factor: (self.factor / 2.0).max(LEAST), since: 0 };
             return None;
         }
-        let mut scaled = Scale { from: gradients, to: GradientsParams::new(), factor: self.factor.recip() };
-        module.visit(&mut scaled);
+        let unscaled = scaled(module, gradients, self.factor.recip());
         self.since += 1;
         if self.since == PATIENCE {
             *self = Self { factor: (self.factor * 2.0).min(MOST), since: 0 };
         }
-        Some(scaled.to)
+        Some(unscaled)
     }
 }
 
@@ -100,21 +99,6 @@ impl ModuleVisitor for Sums<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Some(gradient) = self.gradients.get::<D>(param.id) {
             self.sums.push(gradient.abs().sum());
-        }
-    }
-}
-
-struct Scale {
-    from: GradientsParams,
-    to: GradientsParams,
-    factor: f64,
-}
-
-impl ModuleVisitor for Scale {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        // One parameter may stand in several places, and is visited in each.
-        if let Some(gradient) = self.from.remove::<D>(param.id) {
-            self.to.register(param.id, gradient.mul_scalar(self.factor));
         }
     }
 }

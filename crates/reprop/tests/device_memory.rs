@@ -2,9 +2,16 @@
 #![cfg(any(feature = "cuda", feature = "metal", feature = "rocm", feature = "vulkan", feature = "wgpu"))]
 
 use std::env;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burn::tensor::{Device, Int, Tensor};
-use reprop::{Gradients, Holder, Meter, Network, Pass, Strategy, built_devices, named_device};
+use burn::module::Module;
+use burn::nn::{LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::{Device, Int, Tensor, activation};
+use reprop::layers::{Initial, MlpConfig};
+use reprop::{
+    Autodiff, Context, Gradients, Holder, Layer, Meter, Network, Pass, Residual, Strategy, built_devices,
+    named_device,
+};
 use reprop_models::{RevVit, RevVitConfig};
 
 /// Wide enough that tensors are large beside the pages they lie in.
@@ -20,6 +27,12 @@ fn device() -> Device {
 
 fn data(batch: usize, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
     (Tensor::ones([batch, 3, 32, 32], device), Tensor::zeros([batch], device))
+}
+
+/// One test at a time, since the allocator is one.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes of live allocations, without padding.
@@ -61,9 +74,13 @@ const BESIDE_THE_METER: f64 = 0.2;
 /// Pages of a pool are larger than what lies in them.
 const GROWTH: f64 = 1.25;
 const BATCH: usize = 8;
+/// What pages add to the least that two halves of a backward pass need. Pages of a pool grow with its tensors from 2 MiB on;
+/// a second stream begins with a page of 8 MiB for small tensors, beside two of those.
+const PAGES: u64 = if cfg!(any(feature = "cuda", feature = "rocm")) { 12 << 20 } else { 4 << 20 };
 
 #[test]
 fn the_allocator_holds_what_the_meter_says_and_is_flat_in_depth() {
+    let _alone = alone();
     let device = device();
     let [small, large] = [3, 9].map(|depth| network(depth, &device));
     // Parameters take their memory when they are first used, which must not be counted as a tape's.
@@ -78,15 +95,77 @@ fn the_allocator_holds_what_the_meter_says_and_is_flat_in_depth() {
         let [few, many] = [&small, &large].map(|network| open_tape(network, strategy, &device).0);
         assert_eq!(few, many, "an open tape of {strategy} holds as much of 3 blocks as of 9");
     }
-    let steps = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop].map(|strategy| {
+    let [stored, reprop, pareprop] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop].map(|strategy| {
         let [few, many] = [&small, &large].map(|network| taken(network, BATCH, strategy, &device));
         let more = taken(&small, 4 * BATCH, strategy, &device);
         println!(
             "a step of {strategy} took {few} bytes of 3 blocks, {many} of 9, {more} of 3 at 4 times the batch"
         );
-        (few, many)
+        Taken { few, many, more }
     });
-    for (few, many) in &steps[1..] {
+    for Taken { few, many, .. } in [&reprop, &pareprop] {
         assert!(*many as f64 <= GROWTH * *few as f64, "{few} bytes of 3 blocks, {many} of 9");
     }
+    // Recovery keeps one block more than its gradients need, where it runs beside them.
+    let block = (stored.many - stored.few) / 6;
+    for (what, beside, alone, block) in
+        [("a batch", pareprop.few, reprop.few, block), ("4 batches", pareprop.more, reprop.more, 4 * block)]
+    {
+        let most = alone + block + PAGES;
+        assert!(beside <= most, "{what}: {beside} bytes beside {alone} of reprop, and {block} of a block");
+    }
+}
+
+/// Bytes that the allocator took for a step of 3 blocks, of 9, and of 3 at 4 times the batch.
+struct Taken {
+    few: u64,
+    many: u64,
+    more: u64,
+}
+
+/// The perceptron of a transformer as a user of Burn writes it.
+#[derive(Module, Debug)]
+struct Perceptron {
+    norm: LayerNorm,
+    inner: Linear,
+    outer: Linear,
+}
+
+impl Layer<3> for Perceptron {
+    fn forward(&self, x: Tensor<3>, _: &Context<'_>) -> Tensor<3> {
+        self.outer.forward(activation::gelu(self.inner.forward(self.norm.forward(x))))
+    }
+}
+
+/// What a sub-block keeps for its derivative, by the allocator.
+fn kept<R: Residual<3>>(block: &R, device: &Device) -> u64 {
+    let pass = Pass::training(1);
+    let x = || Tensor::<3>::ones([BATCH, 64, 64], device).mul_scalar(0.5);
+    let hold = || {
+        let x = x();
+        let before = in_use(device);
+        let (_, saved) = block.forward_saving(x, &pass.context(0));
+        let held = in_use(device).saturating_sub(before);
+        drop(saved);
+        held
+    };
+    // The first call brings the parameters.
+    hold();
+    hold()
+}
+
+#[test]
+fn a_hand_written_derivative_keeps_less_than_a_graph() {
+    let _alone = alone();
+    let device = device();
+    let mut initial = Initial::new(3, &device.clone().autodiff());
+    let written = MlpConfig::new(64, 128).init(&mut initial);
+    let graph = Autodiff::new(Perceptron {
+        norm: LayerNormConfig::new(64).init(&device.clone().autodiff()),
+        inner: initial.linear(64, 128),
+        outer: initial.linear(128, 64),
+    });
+    let (written, graph) = (kept(&written, &device), kept(&graph, &device));
+    println!("a perceptron keeps {written} bytes for its own derivative, {graph} in a graph");
+    assert!(written < graph, "{written} against {graph}");
 }

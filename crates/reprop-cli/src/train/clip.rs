@@ -18,9 +18,7 @@ pub fn clip<M: Module>(module: &M, gradients: GradientsParams, largest: Option<f
     if norm <= largest {
         return gradients;
     }
-    let mut scaled = Scale { from: gradients, to: GradientsParams::new(), factor: largest / norm };
-    module.visit(&mut scaled);
-    scaled.to
+    reprop::scaled(module, gradients, largest / norm)
 }
 
 struct Squares<'g> {
@@ -36,20 +34,6 @@ impl ModuleVisitor for Squares<'_> {
             let elements: usize = gradient.dims().iter().product();
             let squares = gradient.square().reshape([rows, elements / rows.max(1)]).sum_dim(1).sum_dim(0);
             self.sums.push(squares.reshape([1]));
-        }
-    }
-}
-
-struct Scale {
-    from: GradientsParams,
-    to: GradientsParams,
-    factor: f64,
-}
-
-impl ModuleVisitor for Scale {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = self.from.remove::<D>(param.id) {
-            self.to.register(param.id, gradient.mul_scalar(self.factor));
         }
     }
 }

@@ -72,6 +72,12 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
             return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
                 .hint("choose --data imagenet32 or cifar10"));
         }
+        if settings.pipeline.is_some() && settings.precision == "f16" {
+            return Err(Failure::usage(
+                "f16 needs a scaled loss, and the stages of a pipeline share no scale",
+            )
+            .hint("choose --precision bf16"));
+        }
         let beyond = settings.recipe.beyond_stages().filter(|_| settings.pipeline.is_some());
         if let Some(what) = beyond {
             return Err(Failure::usage(format!("the recipe {} {what}", settings.recipe.name))

@@ -2,15 +2,70 @@
 
 use std::time::Instant;
 
-use reprop_schedule::Action;
+use reprop_schedule::{Action, Slot};
 use reprop_store::{Dtype, Error as StoreError, Key, Payload, Store, Ticket};
 
-use super::{Error, Measured, Result, State};
+use super::{Departure, Error, Measured, Result, State};
 
 /// The sequence of the states in a store.
 pub(super) const STATES: u64 = 0;
 /// The sequence of what a durable point needs beside them.
 pub(super) const POINT: u64 = 1;
+
+/// A snapshot that may still be copied out of its device.
+pub(super) enum Cargo {
+    Coming(Dtype, Departure),
+    There(Payload),
+}
+
+impl Cargo {
+    /// That of a state, asked for.
+    pub fn of<S: State>(state: &S) -> Self {
+        let mut bytes = Departure::new();
+        bytes.bytes().reserve(state.bytes());
+        state.depart(&mut bytes);
+        let dtype = match state.element_bytes() {
+            8 => Dtype::F64,
+            4 => Dtype::F32,
+            2 => Dtype::F16,
+            _ => Dtype::Bytes,
+        };
+        Self::Coming(dtype, bytes)
+    }
+
+    pub fn is_there(&mut self) -> bool {
+        match self {
+            Self::Coming(_, bytes) => bytes.is_there(),
+            Self::There(_) => true,
+        }
+    }
+
+    /// As the store takes it, waited for.
+    pub fn into_payload(self) -> Payload {
+        match self {
+            Self::Coming(dtype, bytes) => Payload::new(dtype, bytes.into_bytes()),
+            Self::There(payload) => payload,
+        }
+    }
+}
+
+/// A snapshot that is leaving for a slot of the store, which has not been given it yet.
+pub(super) struct Departing {
+    pub action: Action,
+    pub step: usize,
+    pub slot: Slot,
+    /// As of [`Outgoing`].
+    pub memory: Option<(usize, bool)>,
+    pub cargo: Cargo,
+    pub begun: Instant,
+}
+
+impl Departing {
+    /// Whether it leaves from that memory slot.
+    pub fn is_from(&self, slot: Slot) -> bool {
+        self.memory.is_some_and(|(memory, _)| memory == slot.index)
+    }
+}
 
 /// A write under way.
 pub(super) struct Outgoing {
@@ -26,6 +81,8 @@ pub(super) struct Disk<'s> {
     store: Option<&'s dyn Store>,
     /// The step that each slot holds.
     slots: Vec<Option<usize>>,
+    /// In the order in which they left.
+    pub departing: Vec<Departing>,
     pub outgoing: Vec<Outgoing>,
     /// Steps whose snapshots found no room.
     pub failed: Vec<usize>,
@@ -48,6 +105,7 @@ impl<'s> Disk<'s> {
         Self {
             store,
             slots: vec![],
+            departing: vec![],
             outgoing: vec![],
             failed: vec![],
             stall: 0.0,
@@ -83,7 +141,12 @@ impl<'s> Disk<'s> {
     /// Whether a transfer is under way: a write, as far as anybody looked, or a read, by the time that reads take.
     pub fn is_busy(&self) -> bool {
         let reading = |asked: Instant| asked.elapsed().as_secs_f64() < self.read_seconds;
-        !self.outgoing.is_empty() || self.asked.is_some_and(reading)
+        !self.departing.is_empty() || !self.outgoing.is_empty() || self.asked.is_some_and(reading)
+    }
+
+    /// Whether a slot holds a step, or is about to.
+    pub fn is_taken(&self, index: usize) -> bool {
+        self.held(index).is_some() || self.departing.iter().any(|departing| departing.slot.index == index)
     }
 
     /// The step that a slot holds.
@@ -190,17 +253,9 @@ pub(super) fn key(step: usize) -> Key {
     Key::new(STATES, step as u64)
 }
 
-/// A state as the store takes it.
+/// A state as the store takes it, waited for.
 pub(super) fn payload<S: State>(state: &S) -> Payload {
-    let mut bytes = Vec::with_capacity(state.bytes());
-    state.write(&mut bytes);
-    let dtype = match state.element_bytes() {
-        8 => Dtype::F64,
-        4 => Dtype::F32,
-        2 => Dtype::F16,
-        _ => Dtype::Bytes,
-    };
-    Payload::new(dtype, bytes)
+    Cargo::of(state).into_payload()
 }
 
 /// The state of these bytes, of the kind of `like`.

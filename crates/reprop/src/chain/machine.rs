@@ -101,8 +101,9 @@ impl<'m, R: Recurrence> Machine<'m, R> {
         }
     }
 
-    /// Looks through the writes under way.
+    /// Looks through the writes under way, and what waits to be one.
     pub fn settle(&mut self) -> Result<()> {
+        self.hand_over(|departing| departing.cargo.is_there())?;
         let mut place = 0;
         while place < self.disk.outgoing.len() {
             let Some(outcome) = self.disk.outgoing[place].ticket.outcome() else {

@@ -11,6 +11,7 @@
 
 mod asynchronous;
 mod clock;
+mod departure;
 mod disk;
 mod error;
 mod machine;
@@ -28,6 +29,7 @@ mod transfers;
 mod until;
 
 pub use asynchronous::Async;
+pub use departure::Departure;
 pub use error::{Error, Result};
 pub use measure::Measured;
 pub use module::{ModuleSteps, ModuleSum, StepGraph};

@@ -42,6 +42,8 @@ impl Points {
         if !self.borders.is_multiple_of(self.every) {
             return Ok(());
         }
+        // A point is what the store holds.
+        machine.hand_over(|_| true)?;
         if let (Some(_), Some(adjoint), Some(last)) = (front, &machine.adjoint, &machine.last) {
             let (adjoint, sum) = (disk::payload(adjoint), disk::payload(&machine.sum));
             let last = (!std::mem::replace(&mut self.last_is_kept, true)).then(|| disk::payload(last));

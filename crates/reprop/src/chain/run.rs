@@ -259,6 +259,7 @@ impl<R: Recurrence> Chain<R> {
         if let (Some(_), Some(store)) = (&points, store) {
             Points::clear(store)?;
         }
+        machine.hand_over(|_| true)?;
         machine.settle()?;
         let measured = machine.clocks.measured().or(machine.disk.measured());
         planner.learn(measured);

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::Departure;
+
 /// Bytes that do not make the state they should.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a state of {wanted} more bytes was expected where {found} are left")]
@@ -40,6 +42,11 @@ pub trait State: Clone + Send + 'static {
 
     /// Appends its bytes.
     fn write(&self, out: &mut Vec<u8>);
+
+    /// As [`Self::write`], without a wait: what lies on a device is asked for, and comes when the device has done it.
+    fn depart(&self, out: &mut Departure) {
+        self.write(out.bytes());
+    }
 
     /// A state of this one's kind (its device and type, not its values) from the front of `bytes`, which moves on.
     ///
@@ -208,6 +215,11 @@ macro_rules! tuple {
             fn write(&self, out: &mut Vec<u8>) {
                 let ($($name,)+) = self;
                 $($name.write(out);)+
+            }
+
+            fn depart(&self, out: &mut Departure) {
+                let ($($name,)+) = self;
+                $($name.depart(out);)+
             }
 
             fn read(&self, bytes: &mut &[u8]) -> Result<Self, Unreadable> {

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Gradients as AutodiffGradients, Tensor, TensorData};
 
+use super::Departure;
 use super::state::{LENGTH, State, Unreadable, read_length, take, write_length};
 use crate::autodiff::{leaf, take as gradient_of};
 
@@ -19,6 +20,14 @@ impl<const D: usize> State for Tensor<D> {
             write_length(length, out);
         }
         out.extend_from_slice(self.clone().inner().into_data().as_bytes());
+    }
+
+    fn depart(&self, out: &mut Departure) {
+        for length in self.dims() {
+            write_length(length, out.bytes());
+        }
+        let tensor = self.clone().inner();
+        out.copy(async move { tensor.into_data_async().await.expect("the device works") });
     }
 
     fn read(&self, bytes: &mut &[u8]) -> Result<Self, Unreadable> {
@@ -47,6 +56,13 @@ impl<const D: usize> State for Vec<Tensor<D>> {
         write_length(self.len(), out);
         for tensor in self {
             tensor.write(out);
+        }
+    }
+
+    fn depart(&self, out: &mut Departure) {
+        write_length(self.len(), out.bytes());
+        for tensor in self {
+            tensor.depart(out);
         }
     }
 

@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use reprop_schedule::{Action, Slot};
-use reprop_store::Payload;
 
-use super::disk::{self, Outgoing};
+use super::disk::{self, Cargo, Departing, Outgoing};
 use super::machine::Machine;
 use super::slots::Content;
 use super::{Error, Recurrence, Result};
@@ -23,28 +22,56 @@ impl<R: Recurrence> Machine<'_, R> {
             self.clocks.save(start);
             return self.fill(action, slot, content);
         }
-        let payload = disk::payload(state);
-        self.put(action, step, slot, &payload, None)
+        let cargo = Cargo::of(state);
+        self.depart(action, step, slot, cargo, None)
     }
 
-    /// Hands a snapshot to the store. One that finds no room at once stays where it came from.
-    fn put(
+    /// Lets a snapshot leave for the store, which takes it at once if its bytes are there.
+    fn depart(
         &mut self,
         action: &Action,
         step: usize,
         slot: Slot,
-        payload: &Payload,
+        cargo: Cargo,
         memory: Option<(usize, bool)>,
     ) -> Result<()> {
-        if self.disk.held(slot.index).is_some() {
+        if self.disk.is_taken(slot.index) {
             return Err(Error::Slot { action: *action, slot, found: "is in use" });
         }
         self.report.disk_writes += 1;
         let begun = Instant::now();
-        match self.disk.put(action, step, slot.index, payload)? {
+        self.disk.departing.push(Departing { action: *action, step, slot, memory, cargo, begun });
+        self.hand_over(|departing| departing.cargo.is_there())
+    }
+
+    /// Hands those snapshots to the store that `goes` says, waiting for their bytes.
+    pub(super) fn hand_over(&mut self, mut goes: impl FnMut(&mut Departing) -> bool) -> Result<()> {
+        let mut place = 0;
+        while place < self.disk.departing.len() {
+            if goes(&mut self.disk.departing[place]) {
+                let departing = self.disk.departing.remove(place);
+                self.put(departing)?;
+            } else {
+                place += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a snapshot to the store. One that finds no room at once stays where it came from.
+    fn put(&mut self, departing: Departing) -> Result<()> {
+        let Departing { action, step, slot, memory, cargo, begun } = departing;
+        let payload = cargo.into_payload();
+        if let Some((index, _)) = memory
+            && matches!(self.memory.get(index), Some(Content::State(held, _)) if *held == step)
+        {
+            // Shared with the store, so that a snapshot on its way is in memory once.
+            self.memory.replace(index, Content::Bytes(step, payload.clone()));
+        }
+        match self.disk.put(&action, step, slot.index, &payload)? {
             Some(ticket) => self.disk.outgoing.push(Outgoing { step, memory, ticket, begun }),
             None if memory.is_some() && self.survives_full => self.report.without_room += 1,
-            None => return Err(Error::Slot { action: *action, slot, found: "finds no room in the store" }),
+            None => return Err(Error::Slot { action, slot, found: "finds no room in the store" }),
         }
         Ok(())
     }
@@ -113,14 +140,13 @@ impl<R: Recurrence> Machine<'_, R> {
         keep: bool,
     ) -> Result<()> {
         self.arrive(action, from)?;
-        let payload = match self.memory.get(from.index) {
-            Some(Content::State(held, state)) if *held == step => disk::payload(state),
-            Some(Content::Bytes(held, payload)) if *held == step => payload.clone(),
+        self.hand_over(|departing| departing.is_from(from))?;
+        let cargo = match self.memory.get(from.index) {
+            Some(Content::State(held, state)) if *held == step => Cargo::of(state),
+            Some(Content::Bytes(held, payload)) if *held == step => Cargo::There(payload.clone()),
             _ => return Err(Error::Slot { action: *action, slot: from, found: "does not hold it" }),
         };
-        // Shared with the store, so that a snapshot on its way is in memory once.
-        self.memory.replace(from.index, Content::Bytes(step, payload.clone()));
-        self.put(action, step, to, &payload, Some((from.index, keep)))
+        self.depart(action, step, to, cargo, Some((from.index, keep)))
     }
 
     pub(super) fn read_ahead(
@@ -139,7 +165,8 @@ impl<R: Recurrence> Machine<'_, R> {
         Ok(())
     }
 
-    fn expect_disk(&self, action: &Action, step: usize, slot: Slot) -> Result<()> {
+    fn expect_disk(&mut self, action: &Action, step: usize, slot: Slot) -> Result<()> {
+        self.hand_over(|departing| departing.slot.index == slot.index)?;
         match self.disk.held(slot.index) {
             Some(held) if held == step => Ok(()),
             Some(_) => Err(Error::Slot { action: *action, slot, found: "holds something else" }),
@@ -179,6 +206,7 @@ impl<R: Recurrence> Machine<'_, R> {
 
     /// Waits for the writes that leave from a memory slot.
     fn wait_for_copies(&mut self, slot: Slot) -> Result<()> {
+        self.hand_over(|departing| departing.is_from(slot))?;
         let leaving = |outgoing: &&Outgoing| outgoing.memory.is_some_and(|(memory, _)| memory == slot.index);
         let steps: Vec<usize> =
             self.disk.outgoing.iter().filter(leaving).map(|outgoing| outgoing.step).collect();
@@ -196,6 +224,7 @@ impl<R: Recurrence> Machine<'_, R> {
                 found: "is not in memory, and holds states alone",
             });
         }
+        self.hand_over(|departing| departing.is_from(slot))?;
         if matches!(self.memory.get(slot.index), Some(Content::Bytes(..))) {
             self.wait_for_copies(slot)?;
         }

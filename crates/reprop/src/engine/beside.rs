@@ -7,11 +7,17 @@
 //! streams as there are cores, each with a pool that grows to the size of a block. So gradients stay on the thread of the
 //! caller, where the forward pass ran, and recovery has one thread of its own for the whole life of the process: two streams
 //! and two pools, whoever calls.
+//!
+//! Devices behind wgpu have one queue of hardware for all streams, so that nothing overlaps between two of them, and a
+//! tensor that crosses over is handed in and waited for. There the second thread works on the caller's stream: kernels come
+//! from two threads into one queue, and what one half frees the other takes.
 
 use std::sync::LazyLock;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, StreamId};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::devices::has_streams;
 
 /// How the two halves run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +26,10 @@ pub(super) enum Beside {
     InTurn,
     /// In the pool of the CPU's threads.
     Shared,
+    /// On two threads that fill one queue of a device.
+    OneQueue,
     /// On two threads and so on two streams of a device.
-    Apart,
+    TwoStreams,
 }
 
 /// The thread on which blocks of devices are recovered; none if the system gives no thread.
@@ -35,7 +43,13 @@ impl Beside {
     pub fn on(overlap: bool, device: Option<Device>) -> Self {
         match device {
             _ if !overlap => Self::InTurn,
-            Some(device) if device != Device::flex() => Self::Apart,
+            Some(device) if device != Device::flex() => {
+                if has_streams(&device) {
+                    Self::TwoStreams
+                } else {
+                    Self::OneQueue
+                }
+            }
             _ => Self::Shared,
         }
     }
@@ -53,17 +67,28 @@ impl Beside {
     ) -> (A, B) {
         match (self, &*RECOVERY) {
             (Self::Shared, _) => rayon::join(grads, recover),
-            (Self::Apart, Some(thread)) => {
-                let mut recovered = None;
-                let grads = thread.in_place_scope(|scope| {
-                    scope.spawn(|_| recovered = Some(recover()));
-                    grads()
-                });
-                (grads, recovered.expect("the scope ends after what it spawned"))
+            (Self::OneQueue, Some(thread)) => {
+                let stream = StreamId::current();
+                apart(thread, grads, || stream.executes(recover))
             }
-            (Self::InTurn, _) | (Self::Apart, None) => (grads(), recover()),
+            (Self::TwoStreams, Some(thread)) => apart(thread, grads, recover),
+            (Self::InTurn, _) | (Self::OneQueue | Self::TwoStreams, None) => (grads(), recover()),
         }
     }
+}
+
+/// The first on this thread, the second on the other.
+fn apart<A: Send, B: Send>(
+    thread: &ThreadPool,
+    grads: impl FnOnce() -> A + Send,
+    recover: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    let mut recovered = None;
+    let grads = thread.in_place_scope(|scope| {
+        scope.spawn(|_| recovered = Some(recover()));
+        grads()
+    });
+    (grads, recovered.expect("the scope ends after what it spawned"))
 }
 
 #[cfg(test)]
@@ -76,7 +101,7 @@ mod tests {
     /// Every caller keeps its own thread, and all recover on one other.
     #[test]
     fn on_a_device_each_half_has_a_thread_that_stays_the_same() {
-        let ids = || Beside::Apart.run(|| thread::current().id(), || thread::current().id());
+        let ids = || Beside::TwoStreams.run(|| thread::current().id(), || thread::current().id());
         let runs: Vec<_> = (0..20).map(|_| ids()).collect();
         assert!(runs.iter().all(|&(grads, recover)| grads == thread::current().id() && recover != grads));
         let other: Vec<_> = thread::scope(|scope| {
@@ -90,9 +115,25 @@ mod tests {
 
     #[test]
     fn halves_inside_halves_do_not_wait_for_ever() {
-        let inner = || Beside::Apart.run(|| 1, || 2);
-        assert_eq!(Beside::Apart.run(inner, inner), ((1, 2), (1, 2)));
-        assert_eq!(rayon::join(inner, inner), ((1, 2), (1, 2)));
+        for apart in [Beside::OneQueue, Beside::TwoStreams] {
+            let inner = || apart.run(|| 1, || 2);
+            assert_eq!(apart.run(inner, inner), ((1, 2), (1, 2)));
+            assert_eq!(rayon::join(inner, inner), ((1, 2), (1, 2)));
+        }
+    }
+
+    /// Streams are numbers of threads, whatever the device.
+    #[test]
+    fn the_second_thread_works_on_the_callers_stream_or_on_its_own() {
+        let ids = |beside: Beside| {
+            let here = || (thread::current().id(), StreamId::current().value);
+            beside.run(here, here)
+        };
+        let ((grads, caller), (recover, stream)) = ids(Beside::OneQueue);
+        assert_eq!((grads, caller), (thread::current().id(), stream));
+        let ((_, again), (thread, own)) = ids(Beside::TwoStreams);
+        assert_eq!((again, thread), (caller, recover));
+        assert!(recover != grads && own != caller, "a thread and a stream of its own");
     }
 
     #[test]

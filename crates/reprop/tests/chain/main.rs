@@ -6,6 +6,7 @@ mod asynchronous;
 mod common;
 mod disks;
 mod errors;
+mod late;
 mod modules;
 mod schedules;
 mod stacks;

@@ -22,6 +22,7 @@ mod evaluation;
 mod families;
 mod flat_memory;
 mod inverse;
+mod layouts;
 #[path = "../laws/masks.rs"]
 mod masks;
 #[path = "../laws/networks.rs"]
@@ -43,14 +44,23 @@ mod transitions;
 /// What the layers compute with: on a device, that means Burn's operations.
 const KERNELS: Kernels = Kernels::Auto;
 
+/// Its name.
+fn name() -> String {
+    let last = || built_devices().last().expect("the CPU, at least").to_string();
+    env::var("REPROP_DEVICE").unwrap_or_else(|_| last())
+}
+
 /// Where everything lies.
 fn device() -> Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
-        let last = || built_devices().last().expect("the CPU, at least").to_string();
-        let name = env::var("REPROP_DEVICE").unwrap_or_else(|_| last());
-        let device = named_device(&name).unwrap_or_else(|error| panic!("{error}; {}", error.hint()));
+        let device = named_device(&name()).unwrap_or_else(|error| panic!("{error}; {}", error.hint()));
         assert_ne!(device, Device::flex(), "this suite is for other devices than the CPU");
         device
     });
     DEVICE.clone()
+}
+
+/// Whether the device runs streams side by side.
+fn has_streams() -> bool {
+    ["cuda", "rocm"].iter().any(|family| name().starts_with(family))
 }
