@@ -1,7 +1,7 @@
 //! Prints how far asynchronous plans are above the lower bound, one `(steps, slots, W)` a line.
 //! `cargo run --release --example bounds [-- STEPS SLOTS W]`
 
-use reprop_schedule::{Async, Channels, Costs, lower_bound, simulate};
+use reprop_schedule::{Async, Channels, Costs, lower_bound, orderly_bound, simulate};
 
 const CASES: [(usize, usize, f64); 14] = [
     (1000, 10, 10.0),
@@ -26,14 +26,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [steps, slots, w] => vec![(steps.parse()?, slots.parse()?, w.parse()?)],
         _ => CASES.to_vec(),
     };
-    println!(" steps  slots      W       plan      bound   above");
+    println!(" steps  slots      W       plan      bound   above    orderly   above");
     for (steps, slots, w) in cases {
         let costs = Costs::unit().disk(w, w)?;
         let plan = Async::new(steps, slots, &costs, Channels::Shared)?;
         let makespan = simulate(plan, &costs, Channels::Shared).makespan;
         let bound = lower_bound(steps, slots, &costs, Channels::Shared)?;
-        let above = 100.0 * (makespan / bound - 1.0);
-        println!("{steps:6} {slots:6} {w:6} {makespan:10} {bound:10.1} {above:6.1} %");
+        let orderly = orderly_bound(steps, slots, &costs, Channels::Shared)?;
+        let above = |bound: f64| 100.0 * (makespan / bound - 1.0);
+        print!("{steps:6} {slots:6} {w:6} {makespan:10} {bound:10.1} {:6.1} %", above(bound));
+        println!(" {orderly:10.1} {:6.1} %", above(orderly));
     }
     Ok(())
 }

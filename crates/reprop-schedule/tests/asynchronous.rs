@@ -4,7 +4,8 @@ mod exhaustive;
 
 use exhaustive::{Case, optimum};
 use reprop_schedule::{
-    Async, Channels, Costs, DiskRevolve, HRevolve, Periodic, Tier, advances, check, lower_bound, simulate,
+    Async, Channels, Costs, DiskRevolve, HRevolve, Periodic, Tier, advances, check, lower_bound,
+    orderly_bound, simulate,
 };
 
 fn costs(w: f64) -> Costs {
@@ -33,6 +34,9 @@ fn small_plans_are_optimal_and_never_above_any_other() {
                 let best = optimum(&Case::unit(steps, slots, w), makespan as usize) as f64;
                 let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
                 assert!(bound <= best + 1e-9, "bound {bound} above {best}: ({n}, {s}, {w})");
+                // Here even the best of all schedules does not beat the bound for orderly ones.
+                let orderly = orderly_bound(n, s, &costs, Channels::Shared).unwrap();
+                assert!(orderly <= best + 1e-9, "orderly {orderly} above {best}: ({n}, {s}, {w})");
                 assert!(makespan <= best_of_the_others(n, s, &costs), "({n}, {s}, {w})");
                 assert!(makespan <= best, "({n}, {s}, {w}): {makespan} {best}");
             }
@@ -183,7 +187,9 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
         let makespan = simulate(plan, &costs, Channels::Shared).makespan;
         assert_eq!(optimum(&Case::unit(steps, slots, w), makespan as usize), best, "({n}, {s}, {w})");
         let bound = lower_bound(n, s, &costs, Channels::Shared).unwrap();
-        println!("({n}, {s}, {w}): {best} {bound} {makespan}");
+        let orderly = orderly_bound(n, s, &costs, Channels::Shared).unwrap();
+        println!("({n}, {s}, {w}): {best} {bound} {orderly} {makespan}");
+        assert!(orderly <= best as f64 + 1e-9, "({n}, {s}, {w}): {best} {orderly}");
         assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
         assert!(makespan <= best as f64, "({n}, {s}, {w}): {makespan} {best}");
     }
@@ -217,6 +223,8 @@ fn the_bound_never_exceeds_the_exact_optimum() {
         let best = optimum(&case, known as usize) as f64;
         let bound = lower_bound(n, s, &costs, channels).unwrap();
         assert!(bound <= best + 1e-9, "{case:?}: {bound} {best}");
+        let orderly = orderly_bound(n, s, &costs, channels).unwrap();
+        assert!(orderly <= best + 1e-9, "{case:?}: orderly {orderly} {best}");
         cases += 1;
         met += usize::from(bound > best - 1.0 + 1e-9);
     }

@@ -142,7 +142,7 @@ impl Second {
 }
 
 /// `min_l tails(l) + below(longest - l)`.
-fn least_sum_of(tails: &[f64], below: &[f64]) -> f64 {
+pub(super) fn least_sum_of(tails: &[f64], below: &[f64]) -> f64 {
     tails.iter().zip(below.iter().rev()).map(|(tail, below)| tail + below).fold(f64::INFINITY, f64::min)
 }
 
@@ -182,7 +182,7 @@ fn tails(slots: usize, late: &[f64], forward: Price, backward: Price) -> Vec<f64
 }
 
 /// `min(otherwise(l), min_g gap(g) + value(l - g))` by `l`.
-fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
+pub(super) fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
     let behind = Backwards::of(value);
     let mut least = otherwise;
     for l in 1..least.len() {
@@ -194,7 +194,7 @@ fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
 }
 
 /// The least `sum (gaps[g_i] + per_gap)` over all ways to cut each length into gaps.
-fn least_cuts(gaps: &[f64], per_gap: f64) -> Vec<f64> {
+pub(super) fn least_cuts(gaps: &[f64], per_gap: f64) -> Vec<f64> {
     let single: Vec<f64> = gaps.iter().map(|gap| gap + per_gap).collect();
     let behind = Backwards::of(&single);
     let mut value = single;
