@@ -71,7 +71,7 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
     let share = if channels == Channels::Shared { 1.0 } else { 0.5 };
     let weighed = |a: f64| Again::new(steps, slots, &weigh(&costs, 1.0 - a, a * share, a * share)).fresh;
     let whole = if steps <= LONGEST_WEIGHED { largest(0.0, 1.0, weighed) } else { 0.0 };
-    let phases = phases(steps, slots, &costs, channels, true);
+    let phases = phases(steps, slots, &costs, channels);
     let single = if slots == 1 { single::single_slot(steps, &costs) } else { 0.0 };
     // Either nothing is read, or a write, a read and a reverse step follow one another.
     let (disk, memory_only) = (costs.tier(1), costs.forward * advances(steps, slots) as f64);
@@ -105,16 +105,15 @@ pub fn orderly_bound(steps: usize, slots: usize, costs: &Costs, channels: Channe
     if steps == 1 || steps > LONGEST_WEIGHED {
         return Ok(bound);
     }
-    Ok(bound.max(phases(steps, slots, costs, channels, false)).max(orderly::orderly(steps, slots, costs)))
+    Ok(bound.max(orderly::orderly(steps, slots, costs)))
 }
 
-/// The bound from two phases, for all schedules or for those in which no state that is in memory at the first reverse
-/// step is written after it.
-fn phases(steps: usize, slots: usize, costs: &Costs, channels: Channels, late: bool) -> f64 {
+/// The bound from two phases.
+fn phases(steps: usize, slots: usize, costs: &Costs, channels: Channels) -> f64 {
     let near = Cell::new(None);
     let best = |full: f64| {
         largest(0.0, 1.0, |a| {
-            let weights = Weights { full: a * full, channel: a * (1.0 - full), late };
+            let weights = Weights { full: a * full, channel: a * (1.0 - full) };
             two_phases(steps, slots, costs, channels, weights, &near)
         })
     };
@@ -164,24 +163,5 @@ pub(crate) fn weigh(costs: &Costs, compute: f64, write: f64, read: f64) -> Costs
         forward: costs.forward * compute,
         backward: costs.backward * compute,
         tiers: vec![Transfer::default(), Transfer { write: disk.write * write, read: disk.read * read }],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Async;
-
-    /// Only late writes can make plans better that are more than 3 % above the bound with many slots.
-    #[test]
-    fn without_late_writes_no_schedule_is_much_better_than_the_plan() {
-        for (steps, slots, w, excess) in [(1000, 20, 100.0, 0.005), (909, 20, 40.0, 0.008)] {
-            let costs = Costs::unit().disk(w, w).unwrap();
-            let plan = Async::new(steps, slots, &costs, Channels::Shared).unwrap();
-            let makespan = plan.run().unwrap().makespan;
-            let bound = phases(steps, slots, &costs, Channels::Shared, false);
-            println!("({steps}, {slots}, {w}): {makespan} against at least {bound:.1} without late writes");
-            assert!(makespan <= (1.0 + excess) * bound, "({steps}, {slots}, {w}): {makespan} {bound}");
-        }
     }
 }
