@@ -38,14 +38,12 @@ pub(crate) const LONGEST_WEIGHED: usize = 3000;
 /// *No reads.* A schedule that reads nothing takes as long as Revolve; any other at least `w + r + b`.
 ///
 /// *Where it is loose.* With two to four slots: it lets a read be hidden piece by piece between times of full memory, though a
-/// read needs its slot without a break. Pricing that would need another proof: its exchanges put work off to
-/// times with no more states in memory, which costs nothing more if every step with a slot free has one price, but
-/// may if the price depends on how long the slot stays free. And where `s w` is near `n f` or above: it lets
-/// states wait in memory for their write after the way forward without taking the slots from the work meanwhile. All that
-/// is left between bound and plan is in that: a schedule that writes no state late takes at least 3514 for 1000 steps, 20
-/// slots and `W = 100`, where [`Async`](crate::Async) takes 3530, and 2859 for (909, 20, 40), where it takes 2880. The
-/// exact optima of short chains are 11 to 15 % above it with two slots, 0 to 5 % with three, 0 to 2 % with four; the
-/// table is with [`Async`](crate::Async).
+/// read needs its slot without a break. [`orderly_bound`] prices that, for schedules that keep an order. Without one the proof
+/// fails: a state far below may be read first and moved up, or its block swept, while a higher one is read; that hides the
+/// later read behind work that the order would put after it. And where `s w` is near `n f` or above: it lets
+/// states wait in memory for their write after the way forward without taking the slots from the work meanwhile, and the
+/// channel serve these writes and all reads in any order. The exact optima of short chains are 11 to 15 % above it with
+/// two slots, 0 to 5 % with three, 0 to 2 % with four; the table is with [`Async`](crate::Async).
 ///
 /// With separate channels the transfer time is at least half the sum of both: in `X` transfers count half.
 ///
@@ -82,10 +80,10 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
 /// A time that no *orderly* schedule beats: one that writes nothing after its first reverse step, and that uses up what it has read
 /// in the order of the reads, so that no state is read while one below it waits in memory.
 ///
-/// It is [`lower_bound`] or more. What it adds: a read needs its slot without a break, so it hides behind one
-/// stretch of work with a slot less, at the end of what is reversed before it; `bound/orderly.rs` has the proof. All plans
-/// of [`Async`](crate::Async) but those with late writes are orderly. Whether a schedule that is not can be quicker than every
-/// one that is, is open: for all chains short enough to search all orders, none is.
+/// What it counts beyond [`lower_bound`]: a read needs its slot without a break, so it hides behind one stretch of work with a
+/// slot less, at the end of what is reversed before it; `bound/orderly.rs` has the proof. Whether schedules that are
+/// not orderly can beat it is open; none does that is short enough for a search over all orders. What it leaves out is that
+/// transfers take the channel's time: where that is what counts, [`lower_bound`] is the larger.
 ///
 /// *Time* `O(s n^2)` for some twenty trials and `O(n^2)` for some three hundred; over 3000 steps it is [`lower_bound`].
 ///
@@ -101,11 +99,11 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
 /// # Errors
 /// [`Error::NoSteps`], [`Error::NoSlots`], [`Error::Cost`].
 pub fn orderly_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels) -> Result<f64, Error> {
-    let bound = lower_bound(steps, slots, costs, channels)?;
-    if steps == 1 || steps > LONGEST_WEIGHED {
-        return Ok(bound);
+    if steps <= 1 || steps > LONGEST_WEIGHED {
+        return lower_bound(steps, slots, costs, channels);
     }
-    Ok(bound.max(orderly::orderly(steps, slots, costs)))
+    crate::error::require(steps, slots)?;
+    Ok(orderly::orderly(steps, slots, &costs.clone().checked()?))
 }
 
 /// The bound from two phases.
