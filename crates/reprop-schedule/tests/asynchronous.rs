@@ -153,7 +153,8 @@ fn the_table_of_long_plans_holds() {
         let [n, s, w, plan, bound, above, orderly, above_orderly] = row[..] else { unreachable!() };
         let (n, s) = (n as usize, s as usize);
         let (makespan, found) = planned(n, s, w);
-        assert_eq!(makespan, plan, "({n}, {s}, {w})");
+        // Whole numbers.
+        assert_eq!(makespan as u64, plan as u64, "({n}, {s}, {w})");
         let found_orderly = orderly_bound(n, s, &costs(w), Channels::Shared).unwrap();
         for (found, written, written_above) in
             [(found, bound, above), (found_orderly, orderly, above_orderly)]
