@@ -43,8 +43,8 @@ const LONGEST_SEARCHED: usize = 3000;
 ///
 /// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`. Long chains
 /// are so far above [`lower_bound`](crate::lower_bound), which no schedule beats, and above
-/// [`orderly_bound`](crate::orderly_bound), which none beats that writes nothing after its first reverse step and uses up
-/// what it has read in the order of the reads (`examples/bounds.rs` prints this table, and a test holds it):
+/// [`orderly_bound`](crate::orderly_bound), which none beats whose writes are over before its first reverse step and which
+/// uses up what it has read in the order of the reads (`examples/bounds.rs` prints this table, and a test holds it):
 ///
 /// | steps, slots, W | plan | any schedule | above | orderly ones | above |
 /// |---|---|---|---|---|---|

@@ -77,8 +77,8 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
     Ok(computation.max(whole).max(phases).max(single).max(idle))
 }
 
-/// A time that no *orderly* schedule beats: one that writes nothing after its first reverse step, and that uses up what it has read
-/// in the order of the reads, so that no state is read while one below it waits in memory.
+/// A time that no *orderly* schedule beats: one whose writes are over before its first reverse step, and that uses up what it has
+/// read in the order of the reads, so that no state is read while one below it waits in memory.
 ///
 /// What it counts beyond [`lower_bound`]: a read needs its slot without a break, so it hides behind one stretch of work with a
 /// slot less, at the end of what is reversed before it; `bound/orderly.rs` has the proof. Whether schedules that are

@@ -1,18 +1,18 @@
 //! The bound for orderly schedules.
 //!
-//! **Orderly** is a schedule in which nothing is written after the first reverse step, and what is read first is used up
-//! first: of two reads, the one that starts later serves the lower last step. So no state is read while a state below it
-//! waits in memory for its turn.
+//! **Orderly** is a schedule whose writes are over before the first reverse step, and in which what is read first is used up
+//! first: of two reads, the one that starts later serves the lower last step. States that memory holds at the first reverse
+//! step count as read then. So no state is read while a state below it waits in memory for its turn.
 //!
 //! **Windows.** Let `F` be the time of the first reverse step, `C` the computation after it, and `y` the part of it that runs
 //! while a certain read does, its *window*. Reads run one after the other, so what follows `F` takes at least
 //! `C + sum (r - y) >= C + t sum (r - y)` for every `t` in `[0, 1]`: a read costs `t r`, and work in its window `1 - t`. A read
 //! in the background holds a slot from its start to its end *without a break*; one that is waited for has an empty window.
 //!
-//! **Trees.** Trace each step's state back, through runs and memory, to the read, or the state held at `F`, that it came from;
-//! leave out runs that serve no step. The steps of one origin are its tree, `i` the lowest. It lives from the start of its read
-//! until step `i` is reversed. All that time it has a slot, for its read or for a state at `i` or below, but for its last
-//! run, and while a run moves its lowest state up, when nothing is computed above `i`.
+//! **Trees.** Trace each step's state back, through runs and memory, to the read, or the state held or being read at `F`, that
+//! it came from; leave out runs that serve no step. The steps of one origin are its tree, `i` the lowest. It lives from the
+//! start of its read until step `i` is reversed. All that time it has a slot, for its read or for a state at `i` or below, but
+//! for its last run, and while a run moves its lowest state up, when nothing is computed above `i`.
 //!
 //! **Own work.** While a tree has a state in memory at `i` or below, let runs from further below that go beyond `i` start
 //! there, and end below it if they save something on the way: for less work. So what is done at `i` or above, up to where the
@@ -27,7 +27,7 @@
 //! a window, `y` being the work between the two: that takes `t min(y, r) <= u y + (t - u) r` from its price, for every `u` in
 //! `[0, t]`. So the block costs at least `N(g, s) - (t - u) r`, with `N(g, m)` the least cost of `g` steps with `m` slots at price 1
 //! up to some moment, with `m - 1` at price `1 - u` up to another one, and with `m - 2` at price `1 - t` from then on. If
-//! the tree was held at `F`, so were those of the blocks above; each of the lower ones holds a slot meanwhile: `N(g, s)`,
+//! the tree was held at `F`, so were those of the blocks above; each lower one held at `F` has a slot meanwhile: `N(g, s)`,
 //! `N(g, s - 1)`, ... from the lowest up.
 //!
 //! **N.** Prices fall with time, so work that is put off costs no more; and a state dropped before its step is reversed
