@@ -112,7 +112,7 @@ fn what_is_not_orderly_is_told() {
     late[2] = Action::Save { step: 1, slot: Slot::memory(0) };
     late.insert(3, Action::Copy { step: 1, from: Slot::memory(0), to: Slot::disk(1), keep: false });
     let slow = Costs::unit().disk(1.5, 1.0).unwrap();
-    let plan = |actions: &[Action]| actions.to_vec().into_iter().chain([fetch(1)]).chain(down(1));
-    assert!(!is_orderly(plan(&late), &slow));
-    assert!(is_orderly(plan(&late), &costs));
+    let plan = || late.iter().copied().chain([fetch(1)]).chain(down(1));
+    assert!(!is_orderly(plan(), &slow));
+    assert!(is_orderly(plan(), &costs));
 }
