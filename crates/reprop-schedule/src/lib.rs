@@ -83,7 +83,7 @@ mod tiers;
 pub use action::{Action, Slot};
 pub use asynchronous::Async;
 pub use binomial::{advances, beta, repetitions, snapshots};
-pub use bound::lower_bound;
+pub use bound::{lower_bound, orderly_bound};
 pub use budgeted::Budgeted;
 pub use chain::{Chain, Step};
 pub use costs::{Costs, Prices, Transfer};

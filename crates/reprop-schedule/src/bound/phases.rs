@@ -82,12 +82,11 @@ const LONGEST_GAP: usize = 1000;
 /// The most late states that are counted.
 const MOST_LATE: usize = 32;
 
-/// The weights `a` of reads and work with full memory, and `c` of all transfers; and whether there may be late states.
+/// The weights `a` of reads and work with full memory, and `c` of all transfers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
     pub(super) full: f64,
     pub(super) channel: f64,
-    pub(super) late: bool,
 }
 
 /// What follows the first reverse step, at given weights.
@@ -105,7 +104,7 @@ struct Second {
 
 impl Second {
     fn new(steps: usize, slots: usize, costs: &Costs, channels: Channels, weights: Weights) -> Self {
-        let Weights { full, channel, late } = weights;
+        let Weights { full, channel } = weights;
         let price = |unit: f64| Price { open: unit * (1.0 - full - channel), full: unit * (1.0 - channel) };
         let (forward, backward) = (price(costs.forward), price(costs.backward));
         let share = if channels == Channels::Shared { channel } else { 0.5 * channel };
@@ -114,8 +113,7 @@ impl Second {
         let longest = (steps - 1).min(LONGEST_GAP);
         let rising = increments(slots.min(longest), longest, forward, backward);
         let again = Again::over(sums(&rising), forward.open, disk);
-        let late =
-            if late { late_gaps(&again, forward.open, disk) } else { vec![f64::INFINITY; longest + 1] };
+        let late = late_gaps(&again, forward.open, disk);
         let tails = tails(slots.min(longest), &late, forward, backward);
         let (last, read, slots) = (backward.open, disk.read, slots as f64);
         Self { length: steps - 1, gaps: again.value, tails, last, read, slots }
@@ -142,7 +140,7 @@ impl Second {
 }
 
 /// `min_l tails(l) + below(longest - l)`.
-fn least_sum_of(tails: &[f64], below: &[f64]) -> f64 {
+pub(super) fn least_sum_of(tails: &[f64], below: &[f64]) -> f64 {
     tails.iter().zip(below.iter().rev()).map(|(tail, below)| tail + below).fold(f64::INFINITY, f64::min)
 }
 
@@ -182,7 +180,7 @@ fn tails(slots: usize, late: &[f64], forward: Price, backward: Price) -> Vec<f64
 }
 
 /// `min(otherwise(l), min_g gap(g) + value(l - g))` by `l`.
-fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
+pub(super) fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
     let behind = Backwards::of(value);
     let mut least = otherwise;
     for l in 1..least.len() {
@@ -194,7 +192,7 @@ fn with_gap(value: &[f64], gap: &[f64], otherwise: Vec<f64>) -> Vec<f64> {
 }
 
 /// The least `sum (gaps[g_i] + per_gap)` over all ways to cut each length into gaps.
-fn least_cuts(gaps: &[f64], per_gap: f64) -> Vec<f64> {
+pub(super) fn least_cuts(gaps: &[f64], per_gap: f64) -> Vec<f64> {
     let single: Vec<f64> = gaps.iter().map(|gap| gap + per_gap).collect();
     let behind = Backwards::of(&single);
     let mut value = single;
