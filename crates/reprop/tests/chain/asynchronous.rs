@@ -2,8 +2,7 @@
 
 use reprop::chain::{Async, Checkpointed, Measured, Move, Planner, View};
 use reprop_schedule::{
-    Action, Async as Planned, Channels, Costs, Interpreter, Revolve, Simulator, Slot, Transfer, advances,
-    simulate,
+    Action, Async as Planned, Channels, Costs, Interpreter, Revolve, Simulator, Transfer, advances, simulate,
 };
 use reprop_store::MemoryStore;
 
