@@ -65,10 +65,11 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 909, 20, 40 | 2880 | 2716.3 | 6.0 % | 2875.4 | 0.2 % |
 /// | 1000, 30, 10 | 2869 | 2867.5 | 0.1 % | 2867.8 | 0.0 % |
 ///
-/// With one to three slots the plans are orderly themselves. Over 3 % above the first bound, only a schedule that is not orderly
-/// could gain more than the last column says: one that writes states after the first reverse step, or reads a state while one below it waits in memory. How much that can be, is not
-/// known; a better proof of the bound or a better plan is what is missing there. The exact optima of short chains, which these plans
-/// reach, say how far the first bound is from the best that is possible there:
+/// With one to three slots the plans are orderly themselves. Over 3 % above the first bound, only a schedule that is not
+/// orderly could gain more than the last column says: one that writes states after the first reverse step, or reads a state
+/// while one below it waits in memory. How much that can be is not known; a better proof of the bound or a better plan is what
+/// is missing there. The exact optima of short chains, which these plans reach, say how far the first bound is from the best
+/// that is possible there:
 ///
 /// | steps, slots, W | optimum | bound | apart | steps, slots, W | optimum | bound | apart |
 /// |---|---|---|---|---|---|---|---|
