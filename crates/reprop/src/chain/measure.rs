@@ -172,7 +172,9 @@ mod tests {
     fn the_quartile_of_the_last_values_knows_neither_the_first_nor_the_odd_one() {
         let mut copy = Undisturbed::default();
         assert_eq!(copy.get(), None);
-        [90.0, 9.0, 2.0, 3.0, 50.0].into_iter().for_each(|seconds| copy.observe(seconds));
+        for seconds in [90.0, 9.0, 2.0, 3.0, 50.0] {
+            copy.observe(seconds);
+        }
         assert_eq!(copy.get(), Some(3.0));
         (0..RECENT).for_each(|_| copy.observe(4.0));
         assert_eq!(copy.get(), Some(4.0));
