@@ -127,6 +127,27 @@ fn the_plan_is_never_slower_than_revolve() {
     }
 }
 
+/// A machine that is busy for a while makes intervals look hopeless. A long chain looks again, and leaves Revolve then.
+#[test]
+fn a_long_chain_tries_again_when_the_machine_was_slow_at_first() {
+    let clock = |slow: usize| {
+        move |at: usize| Measured {
+            forward: Some(1.0),
+            backward: Some(2.0),
+            write: (at > 0).then_some(5.0),
+            read: (at > 0).then_some(5.0),
+            hand_over: Some(if at < slow { 1e6 } else { 0.0 }),
+            ..Measured::default()
+        }
+    };
+    let (steps, slots) = (20_000, 10);
+    let run = |slow| drive(Async::new(slots).steps(steps), steps, true, clock(slow));
+    let (lengths, late) = run(100);
+    assert!(!lengths.is_empty() && 2 * late < advances(steps, slots), "{late} advances");
+    let (lengths, never) = run(usize::MAX);
+    assert!(lengths.is_empty() && never == advances(steps, slots), "{never} advances");
+}
+
 #[test]
 fn the_plan_keeps_every_law_for_known_and_unknown_lengths() {
     for steps in [1, 2, 3, 7, 50, 333] {

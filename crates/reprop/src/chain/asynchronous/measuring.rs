@@ -13,7 +13,9 @@ const HANDOVER: f64 = 5e-5;
 /// tries codings, and takes its share of the memory's speed.
 const WORTH: f64 = 50.0;
 /// Writes that are tried one after the other: the first makes a file and touches fresh memory. If none shows that intervals
-/// gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while.
+/// gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while; but only within
+/// the first of so many parts of the chain, since what was gone through by then is one long interval.
+const PARTS: usize = 100;
 const TRIES: usize = 4;
 /// Steps of a chain for each try but the first, which costs two copies of a state.
 const PER_TRY: usize = 250;
@@ -144,8 +146,10 @@ impl Async {
                 self.go_on_as_revolve(measuring);
             } else if measuring.tried < tries || measuring.rest.take().is_some() {
                 self.try_write(measuring);
-            } else {
+            } else if 2 * self.at <= steps / PARTS {
                 self.measuring = Some(Measuring { rest: Some(2 * self.at), ..measuring });
+            } else {
+                self.go_on_as_revolve(measuring);
             };
         }
         let taken: Vec<Border> = self.borders.drain(1..).collect();
