@@ -103,6 +103,7 @@ mod medium;
 mod memory;
 mod payload;
 mod report;
+mod sorted;
 mod store;
 pub mod testing;
 mod ticket;

@@ -18,7 +18,7 @@ impl BackgroundStore {
         settings: Settings,
         records: Vec<Record>,
     ) -> Result<Self> {
-        let mut state = State { store, ..State::default() };
+        let mut state = State { store, durable: settings.every > 0, ..State::default() };
         for Record { frame, place } in records {
             let sequence = frame.sequence;
             state.next = state.next.max(sequence.saturating_add(1));
@@ -89,7 +89,7 @@ impl BackgroundStore {
         if let Some(error) = state.failures.pop_front() {
             return Some(error);
         }
-        state.index.values().find_map(|sequence| match &state.entries.get(sequence)?.phase {
+        state.index.iter().find_map(|(_, sequence)| match &state.entries.get(sequence)?.phase {
             Phase::Failed(error) => Some(*error.clone()),
             Phase::Queued(_) | Phase::Writing(_) | Phase::Stored(_) => None,
         })

@@ -199,7 +199,7 @@ impl Store for BackgroundStore {
     }
 
     fn keys(&self) -> Vec<Key> {
-        self.shared.lock().index.keys().copied().collect()
+        self.shared.lock().index.iter().map(|(key, _)| *key).collect()
     }
 
     fn commit(&self, meta: &[u8]) -> Result<Option<Ticket>> {

@@ -7,12 +7,13 @@
 //!
 //! When none of the three holds, the entry goes and its place is free again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::points::Commit;
 use crate::codec::Coding;
 use crate::frame::Frame;
 use crate::medium::{Medium, Place};
+use crate::sorted::Sorted;
 use crate::{Dtype, Error, Key, Payload, Report, Result, Ticket};
 
 /// How far the write of a snapshot is.
@@ -109,8 +110,8 @@ pub(super) struct State {
     /// Tells this store's frames from those of an earlier one in the same place.
     pub(super) store: u64,
     pub(super) life: Life,
-    pub(super) index: BTreeMap<Key, u64>,
-    pub(super) entries: BTreeMap<u64, Entry>,
+    pub(super) index: Sorted<Key, u64>,
+    pub(super) entries: Sorted<u64, Entry>,
     pub(super) next: u64,
     pub(super) jobs: VecDeque<Job>,
     pub(super) reads: VecDeque<u64>,
@@ -126,7 +127,9 @@ pub(super) struct State {
     pub(super) ahead: usize,
     /// Errors of background work that no call has told of.
     pub(super) failures: VecDeque<Error>,
-    /// Live entries that no point names yet.
+    /// Whether there are durable points.
+    pub(super) durable: bool,
+    /// Live entries that no point names yet, if there are points.
     pub(super) fresh: BTreeSet<u64>,
     /// Entries that a point names, gone since.
     pub(super) gone: Vec<u64>,
@@ -173,7 +176,9 @@ impl State {
                 busy: false,
             },
         );
-        self.fresh.insert(sequence);
+        if self.durable {
+            self.fresh.insert(sequence);
+        }
         self.jobs.push_back(Job::Write(sequence));
         self.pending += 1;
         self.pending_bytes += length;
@@ -218,7 +223,7 @@ impl State {
     pub(super) fn forget(&mut self, key: Key, medium: &dyn Medium) -> bool {
         let Some(sequence) = self.index.remove(&key) else { return false };
         self.report.removes += 1;
-        let never_named = self.fresh.remove(&sequence);
+        let never_named = !self.durable || self.fresh.remove(&sequence);
         let Some(entry) = self.entries.get_mut(&sequence) else { return true };
         entry.live = false;
         if entry.ahead {

@@ -1,5 +1,6 @@
 //! The tier beside memory: disk slots over a store.
 
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use reprop_schedule::{Action, Slot};
@@ -79,8 +80,8 @@ pub(super) struct Outgoing {
 /// Disk slots, each a snapshot in the store under its step's number.
 pub(super) struct Disk<'s> {
     store: Option<&'s dyn Store>,
-    /// The step that each slot holds.
-    slots: Vec<Option<usize>>,
+    /// The number after that of the step that each slot holds. There may be a great many.
+    slots: Vec<Option<NonZeroUsize>>,
     /// In the order in which they left.
     pub departing: Vec<Departing>,
     pub outgoing: Vec<Outgoing>,
@@ -151,12 +152,12 @@ impl<'s> Disk<'s> {
 
     /// The step that a slot holds.
     pub fn held(&self, index: usize) -> Option<usize> {
-        self.slots.get(index).copied().flatten()
+        self.slots.get(index).copied().flatten().map(|after| after.get() - 1)
     }
 
     /// Puts down what the slots of a resumed run hold.
     pub fn restore(&mut self, steps: &[usize]) {
-        self.slots = steps.iter().map(|&step| Some(step)).collect();
+        self.slots = steps.iter().map(|&step| NonZeroUsize::new(step + 1)).collect();
     }
 
     /// Hands a snapshot to the store; gives its ticket, or nothing if there was no room for it.
@@ -171,7 +172,7 @@ impl<'s> Disk<'s> {
         if self.slots.len() <= index {
             self.slots.resize(index + 1, None);
         }
-        self.slots[index] = Some(step);
+        self.slots[index] = NonZeroUsize::new(step + 1);
         self.raw_written += payload.len() as u64;
         self.size = payload.len();
         let key = key(step);

@@ -44,7 +44,9 @@ impl Measured {
     pub fn costs(&self) -> Option<Costs> {
         let forward = self.forward.or(self.slowed).or(self.backward.map(|backward| backward / REVERSE))?;
         let write = self.write.or(self.read)?;
-        let memory = Transfer { write: self.save.unwrap_or(0.0), read: self.load.unwrap_or(0.0) };
+        // Both are a copy.
+        let (save, load) = (self.save.or(self.load), self.load.or(self.save));
+        let memory = Transfer { write: save.unwrap_or(0.0), read: load.unwrap_or(0.0) };
         let tiers = vec![memory, Transfer { write, read: self.read.unwrap_or(write) }];
         Some(Costs { forward, backward: self.backward.unwrap_or(REVERSE * forward), tiers })
     }

@@ -248,7 +248,7 @@ impl<R: Recurrence> Chain<R> {
                         // Handing a state over takes the computation as long as steps would.
                         simulator.apply(&Action::Forward { from: step, to: step + 1 });
                     }
-                    simulator.apply(&action);
+                    simulator.apply(&in_ring(action));
                     farthest = farthest.max(machine.at().unwrap_or(0));
                     if let Some(progress) = &mut progress {
                         progress(Progress { forward: farthest, front: machine.front });
@@ -282,6 +282,34 @@ impl<R: Recurrence> Chain<R> {
         };
         Ok(Done { last, adjoint, sum, report })
     }
+}
+
+/// Disk slots whose times the simulator remembers.
+const RING: usize = 1024;
+
+/// The action with disk slots counted around a ring. Times of a slot matter while a transfer to or from it is under way, and
+/// of those there are few; a long chain has a great many slots.
+fn in_ring(mut action: Action) -> Action {
+    let around = |slot: &mut Slot| {
+        if slot.tier > 0 {
+            slot.index %= RING;
+        }
+    };
+    match &mut action {
+        Action::Save { slot, .. }
+        | Action::Load { slot, .. }
+        | Action::Free { slot, .. }
+        | Action::Wait { slot, .. } => around(slot),
+        Action::Copy { from, to, .. } => {
+            around(from);
+            around(to);
+        }
+        Action::Forward { .. }
+        | Action::Record { .. }
+        | Action::Reverse { .. }
+        | Action::ReverseRecorded { .. } => {}
+    }
+    action
 }
 
 /// Bytes handed over for each byte that reached the medium since `before`.

@@ -1,5 +1,7 @@
 //! The planner that looks at clocks, driven with clocks of the test's own and run for real.
 
+use std::collections::BTreeMap;
+
 use reprop::chain::{Async, Checkpointed, Measured, Move, Planner, View};
 use reprop_schedule::{
     Action, Async as Planned, Channels, Costs, Interpreter, Revolve, Simulator, Transfer, advances, simulate,
@@ -20,7 +22,7 @@ fn drive(
     let mut interpreter = Interpreter::new(steps, &slots_and_disk);
     let mut at = 0;
     plan.begin();
-    let mut lengths = vec![];
+    let (mut slots, mut borders) = (BTreeMap::new(), None);
     loop {
         let mut more = |step: usize| {
             assert!(!known, "a known length needs no questions");
@@ -34,11 +36,23 @@ fn drive(
                 if let Action::Forward { to, .. } = action {
                     at = to;
                 }
+                match action {
+                    Action::Copy { step, to, .. } if to.tier > 0 => {
+                        slots.insert(to.index, step);
+                    }
+                    Action::Free { slot, .. } if slot.tier > 0 => {
+                        slots.remove(&slot.index);
+                    }
+                    // The way back begins with the first states of all intervals but the last in the store.
+                    Action::Reverse { .. } if borders.is_none() => borders = Some(slots.clone()),
+                    _ => {}
+                }
                 interpreter.apply(&action).unwrap();
             }
         }
-        lengths = plan.lengths().to_vec();
     }
+    let borders: Vec<usize> = borders.unwrap_or_default().into_values().collect();
+    let lengths = borders.windows(2).map(|pair| pair[1] - pair[0]).collect();
     (lengths, interpreter.finish().unwrap().advances)
 }
 

@@ -157,13 +157,9 @@ impl Async {
             self.write_border(step, memory.unwrap_or(self.borders.len()));
         }
         self.offer_point(None);
-        let open = lengths.last() == Some(&0);
-        self.lengths.extend(lengths.into_iter().filter(|&l| l > 0));
         // The last of Revolve's snapshots may be the working state itself.
-        self.stage = if open {
-            let end = self.at + length.min(steps - 1 - self.at);
-            self.lengths.push(end - self.at);
-            Stage::Forward(Some(end))
+        self.stage = if lengths.last() == Some(&0) {
+            Stage::Forward(Some(self.at + length.min(steps - 1 - self.at)))
         } else {
             Stage::Start
         };

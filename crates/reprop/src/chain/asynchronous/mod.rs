@@ -59,8 +59,6 @@ pub struct Async {
     measuring: Option<Measuring>,
     pending: VecDeque<Move>,
     inside: Inside,
-    /// The length of each interval that was planned.
-    lengths: Vec<usize>,
 }
 
 /// The first state of an interval, on disk or on its way there.
@@ -122,7 +120,6 @@ impl Async {
             measuring: None,
             pending: VecDeque::new(),
             inside: Inside::Nothing,
-            lengths: vec![],
         }
     }
 
@@ -134,11 +131,6 @@ impl Async {
     /// Times known beforehand, say from an earlier run.
     pub fn measured(self, known: Measured) -> Self {
         Self { known, ..self }
-    }
-
-    /// The lengths of the intervals planned so far in this pass.
-    pub fn lengths(&self) -> &[usize] {
-        &self.lengths
     }
 
     fn push(&mut self, action: Action) {

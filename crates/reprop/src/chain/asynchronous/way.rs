@@ -43,7 +43,6 @@ impl Async {
         self.push(Action::Save { step, slot: Slot::memory(place % self.slots) });
         self.write_border(step, place % self.slots);
         self.offer_point(None);
-        self.lengths.extend(length);
         self.stage = Stage::Forward(length.map(|length| step + length));
         Ok(())
     }
@@ -104,10 +103,6 @@ impl Async {
             (None, rates) => self.at > first && rates.is_some(),
         };
         if arrived {
-            match self.lengths.last_mut() {
-                Some(length) if end.is_some() => *length = self.at - first,
-                _ => self.lengths.push(self.at - first),
-            }
             self.stage = Stage::Start;
             return;
         }
