@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::buffer::{AlignedBuffer, Spare};
+
 /// What the bytes of a snapshot are.
 ///
 /// It is written into the header and checked on reading; and the width of an element tells the shuffling codec
@@ -85,20 +87,41 @@ impl Dtype {
 pub struct Payload {
     dtype: Dtype,
     /// A read leaves the payload where it came in, between header and padding.
-    memory: Arc<Vec<u8>>,
+    memory: Arc<Memory>,
     window: Range<usize>,
+}
+
+/// Memory that goes back to where it came from.
+struct Memory {
+    bytes: Vec<u8>,
+    home: Option<Arc<Spare>>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(std::mem::take(&mut self.bytes));
+        }
+    }
 }
 
 impl Payload {
     /// Bytes of elements of kind `dtype`.
     pub fn new(dtype: Dtype, bytes: Vec<u8>) -> Self {
         let window = 0..bytes.len();
-        Self { dtype, memory: Arc::new(bytes), window }
+        Self { dtype, memory: Arc::new(Memory { bytes, home: None }), window }
     }
 
-    /// A part of `memory`.
-    pub(crate) fn within(dtype: Dtype, memory: Vec<u8>, window: Range<usize>) -> Self {
-        Self { dtype, memory: Arc::new(memory), window }
+    /// The `length` bytes of `buffer` from `start` on. Its memory goes to `home` when nobody needs it any more.
+    pub(crate) fn read(
+        dtype: Dtype,
+        buffer: AlignedBuffer,
+        (start, length): (usize, usize),
+        home: Arc<Spare>,
+    ) -> Self {
+        let (bytes, first) = buffer.into_memory();
+        let window = first + start..first + start + length;
+        Self { dtype, memory: Arc::new(Memory { bytes, home: Some(home) }), window }
     }
 
     /// The kind of elements.
@@ -118,7 +141,7 @@ impl Payload {
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.window.clone()]
+        &self.memory.bytes[self.window.clone()]
     }
 
     /// The bytes by value, in the same memory if nobody else holds this payload.
@@ -126,11 +149,12 @@ impl Payload {
         let Self { memory, window, .. } = self;
         match Arc::try_unwrap(memory) {
             Ok(mut memory) => {
-                memory.truncate(window.end);
-                memory.drain(..window.start);
-                memory
+                let mut bytes = std::mem::take(&mut memory.bytes);
+                bytes.truncate(window.end);
+                bytes.drain(..window.start);
+                bytes
             }
-            Err(shared) => shared[window].to_vec(),
+            Err(shared) => shared.bytes[window].to_vec(),
         }
     }
 }

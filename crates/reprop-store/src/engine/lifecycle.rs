@@ -6,6 +6,7 @@ use std::thread;
 
 use super::state::{Entry, Kept, Life, Phase, Reading, State};
 use super::{BackgroundStore, Settings, Shared, worker};
+use crate::buffer::Spare;
 use crate::codec::Chooser;
 use crate::medium::{Medium, Record};
 use crate::{Error, Report, Result, Store};
@@ -43,6 +44,7 @@ impl BackgroundStore {
             store,
             state: Mutex::new(state),
             chooser: Mutex::new(Chooser::new(settings.codec)),
+            spare: Spare::new(settings.read_ahead),
             work: Condvar::new(),
             progress: Condvar::new(),
         });

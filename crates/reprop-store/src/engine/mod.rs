@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use crate::buffer::Spare;
 use crate::codec::Chooser;
 use crate::medium::Medium;
 use crate::{Error, Key, Payload, Report, Result, Store, Ticket};
@@ -27,6 +28,8 @@ struct Shared {
     store: u64,
     state: Mutex<State>,
     chooser: Mutex<Chooser>,
+    /// What reads of uncoded snapshots are read into.
+    spare: Arc<Spare>,
     work: Condvar,
     progress: Condvar,
 }

@@ -249,12 +249,11 @@ fn fetch(shared: &Shared, tools: &mut Tools, frame: &Frame, place: Place) -> Res
     };
     if frame.coding == Coding::None {
         // Nothing to decode: the caller gets the buffer itself.
-        let mut own = AlignedBuffer::default();
+        let mut own = shared.spare.take();
         let buffer = own.first(place.span as usize);
         read(buffer)?;
         let length = frame.check(buffer, &path)?.len();
-        let (memory, start) = own.into_memory();
-        return Ok(Payload::within(frame.dtype, memory, start + HEADER..start + HEADER + length));
+        return Ok(Payload::read(frame.dtype, own, (HEADER, length), shared.spare.clone()));
     }
     let buffer = tools.buffer.first(place.span as usize);
     read(buffer)?;

@@ -56,11 +56,6 @@ impl Clocks {
         self.note(Activity::Grads, step, start);
     }
 
-    /// Whether a copy to a memory slot has been measured.
-    pub fn know_saves(&self) -> bool {
-        self.save.get().is_some()
-    }
-
     /// A copy to a memory slot.
     pub fn save(&mut self, start: Instant) {
         self.save.observe(start.elapsed().as_secs_f64());

@@ -17,15 +17,10 @@ impl<R: Recurrence> Machine<'_, R> {
         };
         self.report.snapshots += 1;
         if slot.tier == 0 {
-            let mut start = Instant::now();
-            let mut copy = state.clone();
-            if !self.clocks.know_saves() {
-                // The first one touched fresh memory. Most of those to come get what others left.
-                start = Instant::now();
-                copy.clone_from(state);
-            }
+            let start = Instant::now();
+            let content = Content::State(step, state.clone());
             self.clocks.save(start);
-            return self.fill(action, slot, Content::State(step, copy));
+            return self.fill(action, slot, content);
         }
         let cargo = Cargo::of(state);
         self.depart(action, step, slot, cargo, None)

@@ -12,8 +12,8 @@ const HANDOVER: f64 = 5e-5;
 /// A first write is tried if intervals could gain so many times what its two copies cost the computation: it also makes a file,
 /// tries codings, and takes its share of the memory's speed.
 const WORTH: f64 = 50.0;
-/// Writes that are tried one after the other: the first makes a file and touches fresh memory. If none shows that intervals
-/// gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while; but only within
+/// Writes that are tried one after the other before anything is chosen: the first makes a file, and like the first copies in
+/// memory touches fresh pages. If they do not show that intervals gain, another is tried whenever the chain has gone twice as far, since a machine may be slow for a while; but only within
 /// the first of so many parts of the chain, since what was gone through by then is one long interval.
 const PARTS: usize = 100;
 const TRIES: usize = 4;
@@ -132,6 +132,13 @@ impl Async {
             return;
         }
         self.end_trial(&mut measuring);
+        let tries = TRIES.min(1 + steps / PER_TRY);
+        // One that takes long would hold Revolve up where it comes to that slot, or turns.
+        let soon = rates.costs.tier(1).write <= rates.costs.forward * (steps / SOON) as f64;
+        let may_try = soon && self.has_room_for_trial();
+        if may_try && measuring.tried < tries {
+            return self.try_write(measuring);
+        }
         let length = self.interval(rates);
         let ends = self.borders.iter().skip(1).map(|border| border.step).chain([self.at]);
         let lengths: Vec<usize> = self.borders.iter().zip(ends).map(|(from, to)| to - from.step).collect();
@@ -139,12 +146,9 @@ impl Async {
         let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, rates);
         let as_revolve = reverse(steps, self.slots, &rates.costs) - rates.costs.forward * self.at as f64;
         if as_revolve <= GAIN * in_intervals {
-            let tries = TRIES.min(1 + steps / PER_TRY);
-            // One that takes long would hold Revolve up where it comes to that slot, or turns.
-            let soon = rates.costs.tier(1).write <= rates.costs.forward * (steps / SOON) as f64;
-            return if !soon || tries < TRIES && measuring.tried == tries || !self.has_room_for_trial() {
+            return if !may_try || tries < TRIES {
                 self.go_on_as_revolve(measuring);
-            } else if measuring.tried < tries || measuring.rest.take().is_some() {
+            } else if measuring.rest.take().is_some() {
                 self.try_write(measuring);
             } else if 2 * self.at <= steps / PARTS {
                 self.measuring = Some(Measuring { rest: Some(2 * self.at), ..measuring });
