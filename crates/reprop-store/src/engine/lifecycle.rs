@@ -27,7 +27,6 @@ impl BackgroundStore {
             state.index.insert(frame.key, sequence);
             let entry = Entry {
                 key: frame.key,
-                ticket: None,
                 length: frame.raw,
                 phase: Phase::Stored(Kept::new(&frame, place)),
                 reading: Reading::Idle,

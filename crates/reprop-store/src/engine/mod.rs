@@ -146,7 +146,7 @@ impl Store for BackgroundStore {
                 Err(error) => break Err(error),
             };
             match &entry.phase {
-                Phase::Queued(payload) | Phase::Writing(payload) => break Ok(payload.clone()),
+                Phase::Queued(write) | Phase::Writing(write) => break Ok(write.payload.clone()),
                 Phase::Failed(error) => break Err(*error.clone()),
                 Phase::Stored(_) => {}
             }

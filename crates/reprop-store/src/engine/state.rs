@@ -19,10 +19,17 @@ use crate::{Dtype, Error, Key, Payload, Report, Result, Ticket};
 /// How far the write of a snapshot is.
 #[derive(Debug)]
 pub(super) enum Phase {
-    Queued(Payload),
-    Writing(Payload),
+    Queued(Box<Write>),
+    Writing(Box<Write>),
     Stored(Kept),
     Failed(Box<Error>),
+}
+
+/// What is written, and who is told.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) payload: Payload,
+    pub(super) ticket: Ticket,
 }
 
 /// What has to be known of a snapshot on the medium beside its entry's key and number. There may be a hundred thousand of
@@ -58,8 +65,6 @@ pub(super) enum Reading {
 #[allow(clippy::struct_excessive_bools, reason = "four independent yes or no, explained above")]
 pub(super) struct Entry {
     pub(super) key: Key,
-    /// Gone when it is settled.
-    pub(super) ticket: Option<Ticket>,
     pub(super) length: u64,
     pub(super) phase: Phase,
     pub(super) reading: Reading,
@@ -77,13 +82,6 @@ impl Entry {
     fn frame(&self, store: u64, sequence: u64) -> Option<(Frame, Place)> {
         let Phase::Stored(Kept { place, stored, crc, dtype, coding }) = self.phase else { return None };
         Some((Frame { store, key: self.key, sequence, dtype, coding, raw: self.length, stored, crc }, place))
-    }
-
-    /// Tells whoever holds the ticket.
-    pub(super) fn settle(&mut self, outcome: Result<()>) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.settle(outcome);
-        }
     }
 }
 
@@ -165,9 +163,8 @@ impl State {
             sequence,
             Entry {
                 key,
-                ticket: Some(ticket.clone()),
                 length,
-                phase: Phase::Queued(payload),
+                phase: Phase::Queued(Box::new(Write { payload, ticket: ticket.clone() })),
                 reading: Reading::Idle,
                 ahead: false,
                 waiters: 0,
@@ -189,9 +186,10 @@ impl State {
     /// Hands a queued snapshot to a writer.
     pub(super) fn begin_write(&mut self, sequence: u64) -> Option<(Key, Payload)> {
         let entry = self.entries.get_mut(&sequence)?;
-        let Phase::Queued(payload) = &entry.phase else { return None };
-        let payload = payload.clone();
-        entry.phase = Phase::Writing(payload.clone());
+        let Phase::Queued(write) = &entry.phase else { return None };
+        let Write { payload, ticket } = &**write;
+        let (payload, ticket) = (payload.clone(), ticket.clone());
+        entry.phase = Phase::Writing(Box::new(Write { payload: payload.clone(), ticket }));
         self.writing += 1;
         Some((entry.key, payload))
     }
@@ -244,12 +242,10 @@ impl State {
 
     /// A snapshot that is removed before its turn is never written.
     fn cancel(&mut self, sequence: u64) {
-        let Some(entry) = self.entries.get_mut(&sequence) else { return };
-        if !matches!(entry.phase, Phase::Queued(_)) {
-            return;
-        }
+        let Some(entry) = self.entries.get(&sequence) else { return };
+        let Phase::Queued(write) = &entry.phase else { return };
+        write.ticket.settle(Err(Error::Missing { key: entry.key }));
         let length = entry.length;
-        entry.settle(Err(Error::Missing { key: entry.key }));
         self.entries.remove(&sequence);
         self.jobs.retain(|job| !matches!(job, Job::Write(queued) if *queued == sequence));
         self.settled(length);
@@ -277,8 +273,9 @@ impl State {
         for job in self.jobs.drain(..) {
             match job {
                 Job::Write(sequence) => {
-                    if let Some(entry) = self.entries.get_mut(&sequence) {
-                        entry.settle(Err(Error::Closed { key: entry.key }));
+                    if let Some(Entry { key, phase: Phase::Queued(write), .. }) = self.entries.get(&sequence)
+                    {
+                        write.ticket.settle(Err(Error::Closed { key: *key }));
                     }
                 }
                 Job::Commit(commit) => commit.ticket.settle(Err(Error::Finished)),

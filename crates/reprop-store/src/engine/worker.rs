@@ -126,7 +126,9 @@ fn write(shared: &Shared, tools: &mut Tools, sequence: u64, key: Key, payload: P
         }
     };
     let old = std::mem::replace(&mut entry.phase, phase);
-    entry.settle(outcome);
+    if let Phase::Writing(write) = &old {
+        write.ticket.settle(outcome);
+    }
     state.release(sequence, &*shared.medium);
     drop(guard);
     drop(old);
