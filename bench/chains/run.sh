@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every claim about chains, measured: bench/chains/run.sh, about twelve minutes on two idle cores.
+# Every claim about chains, measured: bench/chains/run.sh, about fourteen minutes on two idle cores.
 # Needs Python; with numpy and pyrevolve 2.2.8 (PYTHON names the one that has them) also the comparison with it.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -36,8 +36,11 @@ pub(super) struct Write {
 /// them, so it is small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
-    pub(super) place: Place,
+    offset: u64,
     stored: u64,
+    segment: u32,
+    /// What the frame takes beside what is stored: header and padding.
+    beside: u32,
     crc: u32,
     dtype: Dtype,
     coding: Coding,
@@ -46,7 +49,12 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn new(frame: &Frame, place: Place) -> Self {
         let &Frame { stored, crc, dtype, coding, .. } = frame;
-        Self { place, stored, crc, dtype, coding }
+        let beside = place.span.saturating_sub(stored) as u32;
+        Self { offset: place.offset, stored, segment: place.segment, beside, crc, dtype, coding }
+    }
+
+    fn place(&self) -> Place {
+        Place { segment: self.segment, offset: self.offset, span: self.stored + u64::from(self.beside) }
     }
 }
 
@@ -80,8 +88,10 @@ pub(super) struct Entry {
 impl Entry {
     /// What tells an entry's frame from others, if it is on the medium.
     fn frame(&self, store: u64, sequence: u64) -> Option<(Frame, Place)> {
-        let Phase::Stored(Kept { place, stored, crc, dtype, coding }) = self.phase else { return None };
-        Some((Frame { store, key: self.key, sequence, dtype, coding, raw: self.length, stored, crc }, place))
+        let Phase::Stored(kept) = &self.phase else { return None };
+        let &Kept { stored, crc, dtype, coding, .. } = kept;
+        let frame = Frame { store, key: self.key, sequence, dtype, coding, raw: self.length, stored, crc };
+        Some((frame, kept.place()))
     }
 }
 
@@ -261,7 +271,8 @@ impl State {
         {
             return;
         }
-        if let Phase::Stored(Kept { place, .. }) = entry.phase {
+        if let Phase::Stored(kept) = &entry.phase {
+            let place = kept.place();
             medium.release(place);
             self.report.held -= place.span;
         }
@@ -281,5 +292,15 @@ impl State {
                 Job::Commit(commit) => commit.ticket.settle(Err(Error::Finished)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_stored_snapshot_is_little() {
+        assert!(size_of::<(u64, Entry)>() <= 96, "{}", size_of::<(u64, Entry)>());
     }
 }

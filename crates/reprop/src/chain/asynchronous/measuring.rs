@@ -3,7 +3,8 @@
 use reprop_schedule::{Action, Revolve, Slot, advances};
 
 use super::interval::{GAIN, Rates, back, rest, reverse};
-use super::{Async, Border, Inside, Stage};
+use super::borders::{Border, Borders};
+use super::{Async, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Move, View};
 
@@ -72,7 +73,7 @@ impl Async {
                         self.end_trial(&mut measuring);
                     }
                     self.push(Action::Save { step, slot });
-                    self.borders.push(Border { step, memory: Some(slot.index), waited: false });
+                    self.borders.push(step, slot.index);
                 }
                 Some(Action::Forward { to, .. }) => measuring.to = to,
                 // The way back begins, and the write is not done.
@@ -140,8 +141,9 @@ impl Async {
             return self.try_write(measuring);
         }
         let length = self.interval(rates);
-        let ends = self.borders.iter().skip(1).map(|border| border.step).chain([self.at]);
-        let lengths: Vec<usize> = self.borders.iter().zip(ends).map(|(from, to)| to - from.step).collect();
+        let starts = self.borders.steps();
+        let ends = starts.iter().skip(1).chain([&self.at]);
+        let lengths: Vec<usize> = starts.iter().zip(ends).map(|(from, to)| to - from).collect();
         let below: f64 = lengths.iter().filter(|&&l| l > 0).map(|&l| back(l, self.slots, rates)).sum();
         let in_intervals = below + rest(steps - self.at, length, lengths.len() - 1, self.slots, rates);
         let as_revolve = reverse(steps, self.slots, &rates.costs) - rates.costs.forward * self.at as f64;
@@ -156,8 +158,7 @@ impl Async {
                 self.go_on_as_revolve(measuring);
             };
         }
-        let taken: Vec<Border> = self.borders.drain(1..).collect();
-        for Border { step, memory, .. } in taken {
+        for Border { step, memory, .. } in self.borders.split_off(1) {
             self.write_border(step, memory.unwrap_or(self.borders.len()));
         }
         self.offer_point(None);
@@ -179,7 +180,7 @@ impl Async {
         if self.at < to {
             self.push(Action::Forward { from: self.at, to });
         }
-        self.borders.clear();
+        self.borders = Borders::default();
         self.inside = Inside::Revolve { start: 0, taken: usize::MAX, late: None, revolve: Box::new(revolve) };
         self.stage = Stage::Back { front: 0, fetched: None };
     }

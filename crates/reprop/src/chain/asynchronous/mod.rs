@@ -1,5 +1,6 @@
 //! The planner that looks at the clocks.
 
+mod borders;
 mod interval;
 mod measuring;
 mod way;
@@ -10,6 +11,7 @@ use reprop_schedule::{Action, Error as ScheduleError, Revolve, Slot};
 
 use super::planner::{Endless, Move, Planner, View, shifted};
 use super::{Measured, Result};
+use borders::{Border, Borders};
 use interval::{Rates, best_interval};
 use measuring::Measuring;
 
@@ -54,21 +56,11 @@ pub struct Async {
     /// Steps that are known to exist.
     seen: usize,
     at: usize,
-    borders: Vec<Border>,
+    borders: Borders,
     stage: Stage,
     measuring: Option<Measuring>,
     pending: VecDeque<Move>,
     inside: Inside,
-}
-
-/// The first state of an interval, on disk or on its way there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Border {
-    step: usize,
-    /// The memory slot that it still is in, too.
-    memory: Option<usize>,
-    /// Whether its write has been waited for.
-    waited: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -115,7 +107,7 @@ impl Async {
             planned: None,
             seen: 1,
             at: 0,
-            borders: vec![],
+            borders: Borders::default(),
             stage: Stage::Start,
             measuring: None,
             pending: VecDeque::new(),
@@ -181,7 +173,10 @@ impl Async {
 
     /// Plans what comes next. All that was planned before is done, so nothing is half in memory.
     fn decide(&mut self, view: &mut View<'_>) -> Result<()> {
-        if let Some(place) = self.borders.iter().position(|border| view.failed.contains(&border.step)) {
+        let failed = |step: &usize| view.failed.contains(step);
+        if !view.failed.is_empty()
+            && let Some(place) = self.borders.steps().iter().position(failed)
+        {
             match self.measuring.take() {
                 Some(measuring) => self.go_on_as_revolve(measuring),
                 None => self.go_on_in_memory(place),
@@ -195,9 +190,8 @@ impl Async {
             Stage::Turn(length) => self.turn(length, view)?,
             Stage::Back { front, fetched } => self.back(front, fetched),
             Stage::Again => {
-                if let Some(place) = self.borders.len().checked_sub(1) {
-                    let step = self.borders[place].step;
-                    self.push(Action::Load { step, slot: Slot::disk(place), keep: true });
+                if let Some(Border { step, .. }) = self.borders.last() {
+                    self.push(Action::Load { step, slot: Slot::disk(self.borders.len() - 1), keep: true });
                     self.at = step;
                 }
                 // What a write takes is not known here, and measured at the next step.
@@ -256,7 +250,7 @@ impl Planner for Async {
         if snapshots.first() != Some(&0) || !snapshots.iter().copied().all(fits) {
             return false;
         }
-        self.borders = snapshots.iter().map(|&step| Border { step, memory: None, waited: true }).collect();
+        self.borders = Borders::on_disk(snapshots);
         self.stage = match front {
             Some(front) => Stage::Back { front, fetched: None },
             None => Stage::Again,

@@ -4,7 +4,8 @@ use reprop_schedule::{Action, Revolve, Slot};
 
 use super::interval::{Rates, sets_aside, stay_in_memory, stop_here};
 use super::measuring::Measuring;
-use super::{Async, Border, Inside, Stage};
+use super::borders::Border;
+use super::{Async, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Endless, Move, View};
 
@@ -51,7 +52,7 @@ impl Async {
     pub(super) fn write_border(&mut self, step: usize, memory: usize) {
         let to = Slot::disk(self.borders.len());
         self.push(Action::Copy { step, from: Slot::memory(memory), to, keep: true });
-        self.borders.push(Border { step, memory: Some(memory), waited: false });
+        self.borders.push(step, memory);
     }
 
     /// A killed run may go on from here.
@@ -68,9 +69,8 @@ impl Async {
         }
         if all {
             for place in places {
-                let Border { step, memory, .. } = &mut self.borders[place];
-                let (step, memory) = (*step, memory.take());
-                if let Some(memory) = memory {
+                let step = self.borders.get(place).step;
+                if let Some(memory) = self.borders.leave_memory(place) {
                     self.push(Action::Free { step, slot: Slot::memory(memory) });
                 }
             }
@@ -80,11 +80,10 @@ impl Async {
 
     /// Whether a border's write has been waited for. If not it will be.
     fn is_written(&mut self, place: usize) -> bool {
-        let border = &mut self.borders[place];
-        if border.memory.is_none() || std::mem::replace(&mut border.waited, true) {
+        let Border { step, memory, .. } = self.borders.get(place);
+        if memory.is_none() || self.borders.wait_for(place) {
             return true;
         }
-        let step = border.step;
         self.push(Action::Wait { step, slot: Slot::disk(place) });
         false
     }
@@ -141,7 +140,7 @@ impl Async {
     /// or late, to the first that is not needed any more. The last one written is still in its slot when the way back begins,
     /// and may stay there.
     pub(super) fn turn(&mut self, length: Option<usize>, view: &View<'_>) -> Result<()> {
-        let below = self.borders.last().copied();
+        let below = self.borders.last();
         let rates = Rates::of(&view.measured.or(self.known));
         let aside = below.is_some()
             && match (length, &rates) {
@@ -163,7 +162,7 @@ impl Async {
             return Ok(());
         };
         let (own, place) = (self.slots - usize::from(aside), last.saturating_sub(1));
-        let fetch = self.borders.last().map(|&Border { step, memory, .. }| {
+        let fetch = self.borders.last().map(|Border { step, memory, .. }| {
             // Revolve uses a slot a step at most, and the lowest ones.
             let index = memory.unwrap_or((self.slots - 1).min(length));
             let (from, to) = (Slot::disk(place), Slot::memory(index));
