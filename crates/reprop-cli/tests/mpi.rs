@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -144,23 +145,37 @@ fn ranks_of(folder: &Path) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn a_killed_rank_ends_the_job_and_a_resumed_one_ends_with_the_same_parameters() {
+fn a_rank_killed_at_any_moment_ends_the_job_and_a_resumed_one_ends_with_the_same_parameters() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ["petra", "--stages", "3", "--out"];
     let alone = folder.path().join("alone");
     let expected = last_line(&stdout(&[&SMALL[..], &options, &[text(&alone)]].concat()));
 
-    let out = folder.path().join("killed");
-    let arguments = [&SMALL[..], &options, &[text(&out)]].concat();
+    for rank in 0..3 {
+        // After the first record, and before the end.
+        let moment = 50 + RandomState::new().hash_one(rank) as usize % 35;
+        println!("rank {rank} is killed after batch {moment}");
+        let out = folder.path().join(format!("killed-{rank}"));
+        kill_rank(rank, moment, &out, &[&SMALL[..], &options, &[text(&out)]].concat());
+        let resumed = on_ranks(3, &["train", "--resume", text(&out), "--threads", "1"]);
+        assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+        let found = last_line(&String::from_utf8_lossy(&resumed.stdout));
+        assert_eq!(found["parameters_digest"], expected["parameters_digest"]);
+        assert_eq!(found["steps"], 92);
+    }
+}
+
+/// Starts three ranks, kills one when so many batches are done, and checks how the job ends.
+fn kill_rank(rank: usize, moment: usize, out: &Path, arguments: &[&str]) {
     let child = mpirun(3).arg(env!("CARGO_BIN_EXE_reprop")).args(arguments).spawn().expect("mpirun starts");
     let deadline = Instant::now() + Duration::from_mins(2);
     let written = || fs::read_to_string(out.join("metrics.jsonl")).map_or(0, |text| text.lines().count());
-    while written() < 60 {
+    while written() < moment {
         assert!(Instant::now() < deadline, "{} lines of metrics after two minutes", written());
         std::thread::sleep(Duration::from_millis(2));
     }
-    let ranks = ranks_of(&out);
-    let (victim, _) = ranks.iter().find(|(_, rank)| rank == "1").expect("rank 1 is at work");
+    let ranks = ranks_of(out);
+    let (victim, _) = ranks.iter().find(|(_, name)| *name == rank.to_string()).expect("it is at work");
     let sent = Command::new("kill").args(["-KILL", &victim.to_string()]).status().expect("kill starts");
     assert!(sent.success());
     let killed = Instant::now();
@@ -168,14 +183,8 @@ fn a_killed_rank_ends_the_job_and_a_resumed_one_ends_with_the_same_parameters() 
     assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
     assert!(!output.status.success());
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(errors.matches("noticed that process rank 1").count(), 1, "{errors}");
-    assert!(ranks_of(&out).is_empty(), "ranks live on");
-
-    let resumed = on_ranks(3, &["train", "--resume", text(&out), "--threads", "1"]);
-    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
-    let found = last_line(&String::from_utf8_lossy(&resumed.stdout));
-    assert_eq!(found["parameters_digest"], expected["parameters_digest"]);
-    assert_eq!(found["steps"], 92);
+    assert_eq!(errors.matches(&format!("noticed that process rank {rank}")).count(), 1, "{errors}");
+    assert!(ranks_of(out).is_empty(), "ranks live on");
 }
 
 /// The job fails, and our message is there once.
