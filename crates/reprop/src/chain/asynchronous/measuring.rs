@@ -2,8 +2,8 @@
 
 use reprop_schedule::{Action, Revolve, Slot, advances};
 
-use super::interval::{GAIN, Rates, back, rest, reverse};
 use super::borders::{Border, Borders};
+use super::interval::{GAIN, Rates, back, rest, reverse};
 use super::{Async, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Move, View};

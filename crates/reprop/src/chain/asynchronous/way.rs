@@ -2,9 +2,9 @@
 
 use reprop_schedule::{Action, Revolve, Slot};
 
+use super::borders::Border;
 use super::interval::{Rates, sets_aside, stay_in_memory, stop_here};
 use super::measuring::Measuring;
-use super::borders::Border;
 use super::{Async, Inside, Stage};
 use crate::chain::Result;
 use crate::chain::planner::{Endless, Move, View};
