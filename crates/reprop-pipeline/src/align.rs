@@ -67,7 +67,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
     /// True gradients from above.
     pub(crate) fn align_down(&mut self, message: Message) -> Result<()> {
         let batch = message.header.batch;
-        let found = crate::worker::describe(&message);
+        let found = crate::exchange::describe(&message);
         let device = self.job.device();
         let mut tensors = message.tensors.into_iter();
         let unpacked = tensors.next().and_then(|data| {

@@ -10,6 +10,8 @@
 mod align;
 mod ending;
 mod error;
+mod evaluation;
+mod exchange;
 mod formula;
 mod job;
 mod message;
