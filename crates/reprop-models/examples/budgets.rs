@@ -47,6 +47,8 @@ const ENDS: f64 = 0.03;
 const SLOWER: f64 = 0.01;
 
 fn main() -> ExitCode {
+    // As the program does: else steps differ by the pages that they happen to touch anew.
+    reprop::keep_freed_memory();
     let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10.0);
     let mut misses = 0;
     println!("## Plans under budgets, batch {BATCH}, {} threads\n", rayon::current_num_threads());
