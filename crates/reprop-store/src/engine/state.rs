@@ -37,9 +37,9 @@ pub(super) struct Write {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
     offset: u64,
-    stored: u64,
+    span: u64,
     segment: u32,
-    /// What the frame takes beside what is stored: header and padding.
+    /// Bytes of the span beside what is stored: header and padding.
     beside: u32,
     crc: u32,
     dtype: Dtype,
@@ -49,12 +49,14 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn new(frame: &Frame, place: Place) -> Self {
         let &Frame { stored, crc, dtype, coding, .. } = frame;
-        let beside = place.span.saturating_sub(stored) as u32;
-        Self { offset: place.offset, stored, segment: place.segment, beside, crc, dtype, coding }
+        let Place { segment, offset, span } = place;
+        // A manifest that names more than the span holds gives a frame that no read agrees with.
+        let beside = span.saturating_sub(stored) as u32;
+        Self { offset, span, segment, beside, crc, dtype, coding }
     }
 
     fn place(&self) -> Place {
-        Place { segment: self.segment, offset: self.offset, span: self.stored + u64::from(self.beside) }
+        Place { segment: self.segment, offset: self.offset, span: self.span }
     }
 }
 
@@ -89,7 +91,8 @@ impl Entry {
     /// What tells an entry's frame from others, if it is on the medium.
     fn frame(&self, store: u64, sequence: u64) -> Option<(Frame, Place)> {
         let Phase::Stored(kept) = &self.phase else { return None };
-        let &Kept { stored, crc, dtype, coding, .. } = kept;
+        let &Kept { span, beside, crc, dtype, coding, .. } = kept;
+        let stored = span.saturating_sub(beside.into());
         let frame = Frame { store, key: self.key, sequence, dtype, coding, raw: self.length, stored, crc };
         Some((frame, kept.place()))
     }
