@@ -59,8 +59,8 @@
 //! # Memory it takes
 //! Snapshots in the queue ([`DiskConfig::queue`]) and read ahead ([`DiskConfig::read_ahead`]; memory of those that were read is
 //! kept for the next reads), and for each I/O thread a buffer as large as the largest snapshot it has seen, two with a codec.
-//! With the defaults and equal snapshots: about six of them, nine with a codec, and some hundred and fifty bytes for each
-//! snapshot stored.
+//! With the defaults and equal snapshots: about six of them, nine with a codec, and about a hundred and twenty bytes for
+//! each snapshot stored.
 //!
 //! It runs on Unix; direct I/O is for Linux, elsewhere files are synced after each write.
 //!

@@ -8,8 +8,6 @@ pub(super) struct Border {
     pub step: usize,
     /// The memory slot that it still is in, too.
     pub memory: Option<usize>,
-    /// Whether its write has been waited for.
-    pub waited: bool,
 }
 
 /// All borders, from the first on. There may be a great many, and of all but the last few only the step is of interest: they have
@@ -57,9 +55,8 @@ impl Borders {
 
     /// That of a place, which there has to be.
     pub fn get(&self, place: usize) -> Border {
-        let known = self.recent_place(place).map(|recent| self.recent[recent]);
-        let (memory, waited) = known.unwrap_or((None, true));
-        Border { step: self.steps[place], memory, waited }
+        let memory = self.recent_place(place).and_then(|recent| self.recent[recent].0);
+        Border { step: self.steps[place], memory }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Border> {
@@ -109,10 +106,10 @@ mod tests {
             }
         }
         assert!(borders.recent.len() <= 3);
-        assert_eq!(borders.get(50), Border { step: 500, memory: None, waited: true });
-        assert_eq!(borders.last(), Some(Border { step: 990, memory: Some(0), waited: false }));
+        assert_eq!(borders.get(50), Border { step: 500, memory: None });
+        assert_eq!(borders.last(), Some(Border { step: 990, memory: Some(0) }));
         let taken = borders.split_off(98);
-        assert_eq!(taken[0], Border { step: 980, memory: Some(2), waited: true });
+        assert_eq!(taken[0], Border { step: 980, memory: Some(2) });
         assert_eq!((taken.len(), borders.len()), (2, 98));
         assert!(borders.iter().map(|border| border.step).eq((0..98).map(|place| 10 * place)));
         while let Some(border) = borders.pop() {

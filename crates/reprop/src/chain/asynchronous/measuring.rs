@@ -158,7 +158,7 @@ impl Async {
                 self.go_on_as_revolve(measuring);
             };
         }
-        for Border { step, memory, .. } in self.borders.split_off(1) {
+        for Border { step, memory } in self.borders.split_off(1) {
             self.write_border(step, memory.unwrap_or(self.borders.len()));
         }
         self.offer_point(None);

@@ -80,7 +80,7 @@ impl Async {
 
     /// Whether a border's write has been waited for. If not it will be.
     fn is_written(&mut self, place: usize) -> bool {
-        let Border { step, memory, .. } = self.borders.get(place);
+        let Border { step, memory } = self.borders.get(place);
         if memory.is_none() || self.borders.wait_for(place) {
             return true;
         }
@@ -123,7 +123,7 @@ impl Async {
     /// The step from the working state is the last one. The interval is gone through again from its first state.
     fn turn_around(&mut self) {
         let end = self.at + 1;
-        if let Some(Border { step, memory, .. }) = self.borders.pop() {
+        if let Some(Border { step, memory }) = self.borders.pop() {
             let disk = Slot::disk(self.borders.len());
             if let Some(memory) = memory {
                 self.push(Action::Load { step, slot: Slot::memory(memory), keep: false });
@@ -162,7 +162,7 @@ impl Async {
             return Ok(());
         };
         let (own, place) = (self.slots - usize::from(aside), last.saturating_sub(1));
-        let fetch = self.borders.last().map(|Border { step, memory, .. }| {
+        let fetch = self.borders.last().map(|Border { step, memory }| {
             // Revolve uses a slot a step at most, and the lowest ones.
             let index = memory.unwrap_or((self.slots - 1).min(length));
             let (from, to) = (Slot::disk(place), Slot::memory(index));
@@ -184,7 +184,7 @@ impl Async {
 
     /// Takes the next interval up.
     pub(super) fn back(&mut self, front: usize, fetched: Option<usize>) {
-        let Some(Border { step, memory, .. }) = self.borders.pop() else {
+        let Some(Border { step, memory }) = self.borders.pop() else {
             self.stage = Stage::Done;
             return;
         };
@@ -202,7 +202,7 @@ impl Async {
     /// A write found no room: goes back to the first snapshot that is not on disk, and on from there in memory.
     pub(super) fn go_on_in_memory(&mut self, place: usize) {
         let lost = self.borders.split_off(place);
-        for (later, &Border { step, memory, .. }) in lost.iter().enumerate().rev() {
+        for (later, &Border { step, memory }) in lost.iter().enumerate().rev() {
             if let Some(slot) = memory.map(Slot::memory) {
                 self.push(match later {
                     0 => Action::Load { step, slot, keep: false },
