@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plans against the clock and the meter, on a quiet machine, in about seven minutes.
+# Plans against the clock and the meter, on a quiet machine, in about a quarter of an hour.
 #
 #   bench/plan/run.sh [SECONDS]
 #

@@ -2,7 +2,8 @@
 //!
 //! Plans against the clock and the meter. First, four networks under budgets from the least at which reprop and pareprop
 //! both fit to what storing needs: peak and time as predicted and as measured. Then `auto` beside reprop and pareprop, with
-//! the memory of pareprop, at batches of 1 to 16. Everything that is compared runs in turn, and is compared round by round.
+//! the memory of pareprop, at batches of 1 to 16. Everything that is compared runs in turn, and is compared round by round;
+//! a predicted time, with steps taken as soon as the plan is made, of three plans for the one in the middle.
 //!
 //! `budgets [SECONDS]` measures each case for about so many seconds; 10 by default.
 
@@ -38,8 +39,10 @@ const BATCHES: [usize; 5] = [1, 2, 4, 8, 16];
 const BATCH: usize = 8;
 /// Budgets of the first table: this many thirds of the way from the least to what storing needs.
 const THIRDS: [u64; 4] = [0, 1, 2, 3];
+/// Plans that are made for each budget, one after the other: a machine that slows down for a moment spoils one of them.
+const PLANS: usize = 3;
 /// Rounds that a case has at least, and at most.
-const ROUNDS: std::ops::Range<usize> = 7..100;
+const ROUNDS: std::ops::Range<usize> = 25..100;
 /// Where tables run out of bounds.
 const PEAK: f64 = 0.05;
 const TIME: f64 = 0.15;
@@ -137,17 +140,16 @@ fn peak<const D: usize, N: Network<D>>(network: &N, batch: usize, strategy: Stra
 struct Rounds {
     seconds: Vec<Vec<f64>>,
     peaks: Vec<u64>,
-    /// What the strategies come down to, where it is a mode without kept blocks or a planned one.
-    modes: Vec<Option<Mode>>,
+    strategies: Vec<Strategy>,
 }
 
-fn mode(strategy: &Strategy) -> Option<Mode> {
+/// The mode that two of the strategies have names for.
+fn unnamed(strategy: Strategy) -> Strategy {
     let bare = |overlap| Mode { blocks_kept: 0, overlap, recompute_transitions: false };
     match strategy {
-        Strategy::Reprop => Some(bare(false)),
-        Strategy::PaReprop => Some(bare(true)),
-        Strategy::Planned(mode) => Some(*mode),
-        _ => None,
+        Strategy::Reprop => Strategy::Planned(bare(false)),
+        Strategy::PaReprop => Strategy::Planned(bare(true)),
+        other => other,
     }
 }
 
@@ -161,7 +163,7 @@ impl Rounds {
         let mut rounds = Self {
             seconds: vec![Vec::new(); strategies.len()],
             peaks: vec![0; strategies.len()],
-            modes: strategies.iter().map(mode).collect(),
+            strategies: strategies.iter().copied().map(unnamed).collect(),
         };
         let mut begin = Instant::now();
         for round in 0..=ROUNDS.end {
@@ -174,7 +176,8 @@ impl Rounds {
                 break;
             }
             for turn in 0..strategies.len() {
-                let index = (round + turn) % strategies.len();
+                let turn = if round % 2 == 0 { turn } else { strategies.len() - 1 - turn };
+                let index = (round / 2 + turn) % strategies.len();
                 let start = Instant::now();
                 let step = network.step(images.clone(), labels.clone(), pass(), strategies[index])?;
                 rounds.seconds[index].push(start.elapsed().as_secs_f64());
@@ -190,7 +193,7 @@ impl Rounds {
 
     /// By how much `index` is slower than `other`: the median over the rounds. What is the same is not.
     fn slower(&self, index: usize, other: usize) -> f64 {
-        if self.modes[index].is_some() && self.modes[index] == self.modes[other] {
+        if self.strategies[index] == self.strategies[other] {
             return 0.0;
         }
         let pairs = self.seconds[index].iter().zip(&self.seconds[other]);
@@ -210,6 +213,31 @@ fn verdict(misses: &mut usize, wrong: &[(bool, &str)]) -> String {
     if found.is_empty() { "holds".to_owned() } else { format!("**{}**", found.join(", ")) }
 }
 
+/// A plan, and what a step of it took right after it was made.
+struct Clocked {
+    plan: Plan,
+    seconds: f64,
+}
+
+impl Clocked {
+    fn plan<const D: usize, N: Classifier<D>>(
+        network: &N,
+        data: &(Tensor<4>, Tensor<1, Int>),
+        budget: u64,
+        seconds: f64,
+    ) -> Result<Self> {
+        let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget)?;
+        let plan = network.plan(data.0.dims()[0], &pass(), budget, &costs)?;
+        let steps = Rounds::of(network, data, &[plan.strategy()], seconds)?;
+        Ok(Self { plan, seconds: steps.median(0) })
+    }
+
+    /// By how much the predicted time is longer.
+    fn off(&self) -> f64 {
+        self.plan.chosen().time / self.seconds - 1.0
+    }
+}
+
 fn budgets<const D: usize, N: Classifier<D>>(
     name: &str,
     network: &N,
@@ -224,23 +252,28 @@ fn budgets<const D: usize, N: Classifier<D>>(
         .iter()
         .map(|thirds| {
             let budget = least + (most - least) * thirds / 3;
-            let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget)?;
-            network.plan(batch, &pass(), budget, &costs)
+            let mut clocked = (0..PLANS)
+                .map(|_| Clocked::plan(network, &data, budget, seconds / 4.0))
+                .collect::<Result<Vec<Clocked>>>()?;
+            clocked.sort_by(|a, b| a.off().total_cmp(&b.off()));
+            Ok(clocked.swap_remove(PLANS / 2))
         })
-        .collect::<Result<Vec<Plan>>>()?;
+        .collect::<Result<Vec<Clocked>>>()?;
     let fixed = [Strategy::Reprop, Strategy::PaReprop, Strategy::Stored];
     let [reprop, pareprop, stored] = [0, 1, 2].map(|index| plans.len() + index);
-    let strategies: Vec<Strategy> = plans.iter().map(Plan::strategy).chain(fixed).collect();
+    let strategies: Vec<Strategy> =
+        plans.iter().map(|clocked| clocked.plan.strategy()).chain(fixed).collect();
     // Seven things take turns here, and three in the other table.
     let rounds = Rounds::of(network, &data, &strategies, 2.0 * seconds)?;
     let better = if rounds.median(reprop) <= rounds.median(pareprop) { reprop } else { pareprop };
 
     let mut misses = 0;
-    for (index, plan) in plans.iter().enumerate() {
+    for (index, clocked) in plans.iter().enumerate() {
+        let plan = &clocked.plan;
         let chosen = plan.chosen();
         let measured = rounds.peaks[index];
         let peak_off = chosen.prediction.activation_peak as f64 / measured as f64 - 1.0;
-        let time_off = chosen.time / rounds.median(index) - 1.0;
+        let time_off = clocked.off();
         // Beside what stands at its end, or the plan of the next smaller budget.
         let (beside, bound) = match index {
             0 => (rounds.slower(index, better), ENDS),
@@ -260,7 +293,7 @@ fn budgets<const D: usize, N: Classifier<D>>(
             chosen.prediction.activation_peak,
             100.0 * peak_off,
             chosen.time,
-            rounds.median(index),
+            clocked.seconds,
             100.0 * time_off,
             100.0 * beside,
             verdict(&mut misses, &wrong),

@@ -96,6 +96,16 @@ impl Costs {
         }
     }
 
+    /// What they are on a machine that takes `times` as long.
+    pub(crate) fn scale(&mut self, times: f64) {
+        let ends = [&mut self.stem, &mut self.head];
+        let places = self.pieces.iter_mut().chain(ends);
+        let costs = places
+            .flat_map(|place| [&mut place.forward, &mut place.saving, &mut place.recover, &mut place.grads]);
+        let tried = self.tried.iter_mut().map(|tried| &mut tried.seconds);
+        costs.chain(tried).chain([&mut self.rest]).for_each(|cost| *cost *= times);
+    }
+
     /// What a step in `mode` took, if it was tried.
     pub(crate) fn tried_seconds(&self, mode: Mode) -> Option<f64> {
         self.tried.iter().find(|tried| tried.mode == mode).map(|tried| tried.seconds)

@@ -12,8 +12,8 @@ mod key;
 mod mode;
 mod plan;
 mod probe;
+mod race;
 mod rounds;
-mod trial;
 
 pub(crate) use batch::largest_batch;
 pub use book::CostBook;

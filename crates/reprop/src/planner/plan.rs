@@ -95,7 +95,11 @@ impl Plan {
                 refused: None,
             })
             .collect();
-        let chosen = choose(&candidates, budget)?;
+        let chosen = choose(&candidates, budget, |mode| match costs.tried_seconds(mode) {
+            None if !costs.tried.is_empty() => UNTRIED,
+            Some(_) if mode.blocks_kept > 0 => WORTH,
+            _ => 1.0,
+        })?;
         let least = candidates[chosen].time;
         for (index, candidate) in candidates.iter_mut().enumerate() {
             let peak = candidate.prediction.activation_peak;
@@ -107,6 +111,11 @@ impl Plan {
             };
         }
         Ok(Self { batch, budget, measured: costs.measured, candidates, chosen })
+    }
+
+    /// Whether there is memory for everything.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.chosen == 0
     }
 
     /// The candidate to take.
@@ -131,7 +140,7 @@ impl Plan {
     /// The strategy to run. Where everything fits that is [`Strategy::Stored`], at no cost beside it.
     pub fn strategy(&self) -> Strategy {
         let mode = self.chosen().mode;
-        if self.chosen == 0 && !mode.recompute_transitions {
+        if self.keeps_all() && !mode.recompute_transitions {
             Strategy::Stored
         } else {
             Strategy::Planned(mode)
@@ -139,17 +148,22 @@ impl Plan {
     }
 }
 
+/// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
+const UNTRIED: f64 = 1.1;
+
+/// How many times faster a mode has to be for the memory of kept blocks.
+const WORTH: f64 = 1.02;
+
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the
-/// fastest that fits, and of equals the one that needs least.
-fn choose(candidates: &[Candidate], budget: u64) -> Result<usize> {
+/// fastest that fits, by times that `doubt` lengthens, and of equals the one that needs least.
+fn choose(candidates: &[Candidate], budget: u64, doubt: impl Fn(Mode) -> f64) -> Result<usize> {
     let peak = |index: usize| candidates[index].prediction.activation_peak;
     let fits = |index: &usize| peak(*index) <= budget;
     if fits(&0) {
         return Ok(0);
     }
-    let order = |&a: &usize, &b: &usize| {
-        candidates[a].time.total_cmp(&candidates[b].time).then(peak(a).cmp(&peak(b)))
-    };
+    let time = |index: usize| candidates[index].time * doubt(candidates[index].mode);
+    let order = |&a: &usize, &b: &usize| time(a).total_cmp(&time(b)).then(peak(a).cmp(&peak(b)));
     (0..candidates.len()).filter(fits).min_by(order).ok_or_else(|| Error::BudgetTooSmall {
         budget,
         least: (0..candidates.len()).map(peak).min().unwrap_or(0),

@@ -3,7 +3,7 @@
 //! Three modes run in turn, each only if it fits the budget: the leanest, which shows forward, recovery and gradients of
 //! every part; the same with overlap, which shows how much of a recovery that hides; and the one that keeps most, which
 //! shows what keeping costs. Drift of the machine hits all alike, since they run in turn and are compared round by round.
-//! What a plan would then take is [tried](super::trial) itself.
+//! What a plan might take then [races](super::race).
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::strategy::Layout;
 use crate::{Activity, Costs, Error, Meter, Mode, Pass, PlaceCosts, Result, Strategy, Trace, Tried};
 
 use super::rounds::{in_turn, median, ratio};
-use super::{modes, trial};
+use super::{modes, race};
 
 /// What keeping can cost beside recovering, whatever noise the clock shows: the same products, less what gradients of a
 /// recovered block compute again, and memory that is written and read once more. A block that is kept is then never slower
@@ -34,7 +34,7 @@ pub(crate) fn measure<const D: usize, N: Network<D>>(
     let sample = |mode| Sample::take(network, input, target, pass, mode);
     let samples = in_turn(&trials.modes(), sample, |sample| sample.seconds)?;
     let mut costs = trials.costs(&sizes, &samples);
-    trial::settle(&mut costs, &sizes, batch, budget, |mode| Ok(sample(mode)?.seconds))?;
+    race::settle(&mut costs, &sizes, batch, budget, |mode| Ok(sample(mode)?.seconds))?;
     Ok(costs)
 }
 

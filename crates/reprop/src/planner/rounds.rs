@@ -10,6 +10,10 @@ const ROUNDS: std::ops::Range<usize> = 5..100;
 const SECONDS: f64 = 3.0;
 /// Rounds end before, once the ratio of each to the first is known this well.
 const KNOWN: f64 = 0.003;
+/// Rounds of a race at most.
+const RACE: usize = 200;
+/// Standard errors by which what drops out of a race is slower than the fastest.
+const CLEARLY: f64 = 4.0;
 
 /// Takes samples of every `thing`, in turn, until the ratios of their `seconds` are known.
 pub(super) fn in_turn<T: Copy, S>(
@@ -24,9 +28,10 @@ pub(super) fn in_turn<T: Copy, S>(
     let mut samples: Vec<Vec<S>> = things.iter().map(|_| Vec::new()).collect();
     let begin = Instant::now();
     for round in 0..ROUNDS.end {
-        // Each comes after each other one in turn.
+        // Each comes after each other one in turn, both ways round: what ran before leaves its caches and its memory.
         for turn in 0..things.len() {
-            let index = (round + turn) % things.len();
+            let turn = if round % 2 == 0 { turn } else { things.len() - 1 - turn };
+            let index = (round / 2 + turn) % things.len();
             samples[index].push(sample(things[index])?);
         }
         let times = |samples: &Vec<S>| samples.iter().map(&seconds).collect::<Vec<_>>();
@@ -44,6 +49,46 @@ pub(super) fn in_turn<T: Copy, S>(
     Ok(samples)
 }
 
+/// Seconds of the rounds in which each of `things` took part, from the first on, and the fastest of them. What is clearly
+/// slower drops out, so that the time goes to what is hard to tell apart; until one is left, or so many `seconds` have passed.
+pub(super) fn race<T: Copy>(
+    things: &[T],
+    mut sample: impl FnMut(T) -> Result<f64>,
+    seconds: f64,
+) -> Result<(Vec<Vec<f64>>, usize)> {
+    for &thing in things {
+        sample(thing)?;
+    }
+    let mut times = vec![Vec::new(); things.len()];
+    let mut running: Vec<usize> = (0..things.len()).collect();
+    let mut fastest = 0;
+    let begin = Instant::now();
+    for round in 0..RACE {
+        running.rotate_left(1);
+        let turns: Vec<usize> =
+            if round % 2 == 0 { running.clone() } else { running.iter().rev().copied().collect() };
+        for index in turns {
+            times[index].push(sample(things[index])?);
+        }
+        if round + 1 < ROUNDS.start {
+            continue;
+        }
+        let first = running[0];
+        let to_first = |&index: &usize| ratio(&times[index], &times[first]);
+        fastest = running.iter().copied().min_by(|a, b| to_first(a).total_cmp(&to_first(b))).unwrap_or(0);
+        running.retain(|&index| {
+            let ratios = ratios(&times[index], &times[fastest]);
+            let error = error(&ratios);
+            median(ratios) <= 1.0 + CLEARLY * error
+        });
+        let passed = begin.elapsed().as_secs_f64();
+        if passed > seconds || running.len() == 1 && passed > SECONDS {
+            break;
+        }
+    }
+    Ok((times, fastest))
+}
+
 fn ratios(times: &[f64], to: &[f64]) -> Vec<f64> {
     times.iter().zip(to).map(|(one, other)| one / other).collect()
 }
@@ -51,6 +96,15 @@ fn ratios(times: &[f64], to: &[f64]) -> Vec<f64> {
 /// How many times longer than `to` it took, by the median over the rounds.
 pub(super) fn ratio(times: &[f64], to: &[f64]) -> f64 {
     median(ratios(times, to))
+}
+
+/// The least [`ratio`] that the rounds speak against: two standard errors above what they show, and more for few rounds,
+/// about as Student's distribution has it.
+pub(super) fn ratio_at_most(times: &[f64], to: &[f64]) -> f64 {
+    let ratios = ratios(times, to);
+    let errors = 2.0 + 4.0 / ratios.len() as f64;
+    let error = error(&ratios);
+    median(ratios) * (1.0 + errors * error)
 }
 
 /// About the relative standard error of the median, from the quartiles.

@@ -1,0 +1,57 @@
+//! A race of the modes that a plan might take.
+//!
+//! A sum over parts tells nearly what a mode takes, but not how a machine's caches and threads like it. So those that
+//! promise most run beside those that the probe ran, all in the same rounds, and count from then on with the times that
+//! this shows. Modes with kept blocks are many, and nearly equal; of such the one that was lucky would win. So what the
+//! rounds leave in doubt counts against them.
+
+use crate::engine::Sizes;
+use crate::{Costs, Mode, Plan, Result, Tried};
+
+use super::rounds::{median, race, ratio, ratio_at_most};
+
+/// Seconds of a race.
+const SECONDS: f64 = 12.0;
+/// Modes that run beside those of the probe.
+const PROMISING: usize = 3;
+
+/// Lets modes race for the plan under `budget`. `run` takes a step, and tells its seconds.
+pub(super) fn settle(
+    costs: &mut Costs,
+    sizes: &Sizes,
+    batch: usize,
+    budget: u64,
+    run: impl FnMut(Mode) -> Result<f64>,
+) -> Result<()> {
+    let plan = Plan::new(sizes, batch, budget, costs)?;
+    let mut modes: Vec<Mode> = costs.tried.iter().map(|tried| tried.mode).collect();
+    if plan.keeps_all() || modes.is_empty() {
+        return Ok(());
+    }
+    let mut others: Vec<_> = plan
+        .candidates
+        .iter()
+        .filter(|candidate| {
+            candidate.prediction.activation_peak <= budget && !modes.contains(&candidate.mode)
+        })
+        .collect();
+    others.sort_by(|a, b| a.time.total_cmp(&b.time));
+    modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
+
+    let (times, fastest) = race(&modes, run, SECONDS)?;
+    let best = median(times[fastest].clone());
+    let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
+    let bare = (0..modes.len()).filter(|&index| modes[index].blocks_kept == 0);
+    let bare = bare.min_by(|&a, &b| seconds[a].total_cmp(&seconds[b]));
+    // The machine may have become faster or slower since the probe.
+    costs.scale(seconds[0] / costs.tried[0].seconds);
+    costs.tried = (0..modes.len())
+        .map(|index| {
+            let doubted = |bare: usize| seconds[bare] * ratio_at_most(&times[index], &times[bare]);
+            let kept = modes[index].blocks_kept > 0;
+            let seconds = bare.filter(|_| kept).map_or(seconds[index], doubted);
+            Tried { mode: modes[index], seconds }
+        })
+        .collect();
+    Ok(())
+}
