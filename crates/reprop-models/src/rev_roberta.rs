@@ -3,7 +3,7 @@
 //!
 //! Tokens and learned places become two equal streams; each block is a coupling of attention, which does not look at
 //! padding, and perceptron; at the end the mean of both streams is normalised and goes through `RoBERTa`'s head, which
-//! scores tokens with the table they came from.
+//! scores tokens with the table they came from, or with one of its own.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -48,6 +48,9 @@ pub struct RevRobertaConfig {
     /// Deviation of initial weights.
     #[config(default = 0.02)]
     pub deviation: f64,
+    /// Whether tokens are scored with the table they came from, as published. A pipeline needs a table at each end.
+    #[config(default = true)]
+    pub tied: bool,
 }
 
 /// Tokens of `RoBERTa`'s published vocabulary.
@@ -71,7 +74,8 @@ impl RevRobertaConfig {
     /// Panics if the heads do not divide the width: [`Self::check`] tells beforehand.
     pub fn init(&self, seed: u64, device: &Device) -> RevRoberta {
         let mut initial = Initial::new(seed, device).with_deviation(self.deviation);
-        let text = LanguageConfig::new(self.vocabulary, self.length, self.width).init(&mut initial);
+        let ends = LanguageConfig::new(self.vocabulary, self.length, self.width).with_tied(self.tied);
+        let text = ends.init(&mut initial);
         let blocks = (0..self.depth)
             .map(|index| {
                 let drop_path = self.drop_path * index as f64 / self.depth.saturating_sub(1).max(1) as f64;
@@ -140,5 +144,9 @@ impl Network<3> for RevRoberta {
 
     fn head(&self) -> &Language {
         &self.text
+    }
+
+    fn shared_by_ends(&self) -> Option<&'static str> {
+        self.text.is_tied().then_some("text.tokens")
     }
 }

@@ -1,9 +1,10 @@
 //! The laws on a small network of each family: gradients equal bit for bit under every strategy, on both kinds of kernels,
 //! at any number of threads, at odd and even depths with masks on; and memory as predicted.
 
+use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::{HiddenKeys, Input, Kernels, Network, Pass, Side, Strategy, Target, gradient_digest};
-use reprop_models::{RevMvitConfig, RevRobertaConfig, RevSwinConfig, RevVitConfig};
+use reprop::{HiddenKeys, Input, Kernels, Network, Pass, Side, Step, Strategy, Target, gradient_digest};
+use reprop_models::{RevMvitConfig, RevRoberta, RevRobertaConfig, RevSwinConfig, RevVitConfig};
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
 const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
@@ -106,23 +107,47 @@ fn rev_mvit_keeps_the_laws() {
     }
 }
 
+/// 15 % of the places are asked for; the last places of some sequences are padding.
+fn sequences() -> (Tensor<2, Int>, Tensor<2, Int>, Side) {
+    let tokens = numbers([BATCH, 40], |index| (index * index) % 300);
+    let targets = numbers([BATCH, 40], |index| if index % 20 % 7 == 0 { (3 * index) % 300 } else { -100 });
+    let padding = (0..BATCH * 40).map(|index| index % 40 >= 40 - index / 40).collect::<Vec<bool>>();
+    let padding = Tensor::from_data(TensorData::new(padding, [BATCH, 40]), &Device::flex());
+    (tokens, targets, Side::new().with(HiddenKeys(padding)))
+}
+
+fn rev_roberta(depth: usize) -> RevRobertaConfig {
+    let config = RevRobertaConfig::new(300, 40, 24, depth, 3, 60);
+    config.with_dropout(0.1).with_drop_path(0.3).with_deviation(0.2)
+}
+
 #[test]
 fn rev_roberta_keeps_the_laws() {
     for depth in 1..=4 {
-        let config = RevRobertaConfig::new(300, 40, 24, depth, 3, 60)
-            .with_dropout(0.1)
-            .with_drop_path(0.3)
-            .with_deviation(0.2);
-        let network = config.init(3, &trainable());
-        // 15 % of the places are asked for; the last places of some sequences are padding.
-        let tokens = numbers([BATCH, 40], |index| (index * index) % 300);
-        let targets =
-            numbers([BATCH, 40], |index| if index % 20 % 7 == 0 { (3 * index) % 300 } else { -100 });
-        let padding = (0..BATCH * 40).map(|index| index % 40 >= 40 - index / 40).collect::<Vec<bool>>();
-        let padding = Tensor::from_data(TensorData::new(padding, [BATCH, 40]), &Device::flex());
-        let side = Side::new().with(HiddenKeys(padding));
-        keeps_the_laws(&format!("RevRoBERTa {depth}"), &network, &(tokens, targets, side), BATCH);
+        for tied in [true, false] {
+            let network = rev_roberta(depth).with_tied(tied).init(3, &trainable());
+            keeps_the_laws(&format!("RevRoBERTa {depth}, tied: {tied}"), &network, &sequences(), BATCH);
+        }
     }
+}
+
+#[test]
+fn tables_at_both_ends_have_the_parts_of_the_gradient_of_the_one_they_could_share() {
+    let tied = rev_roberta(2).init(3, &trainable());
+    let mut parted = tied.clone();
+    parted.text.scores = Some(Param::from_tensor(tied.text.tokens.val()));
+    let step = |network: &RevRoberta| {
+        let (tokens, targets, side) = sequences();
+        network.step(tokens, targets, Pass::training(7).side(side), Strategy::Reprop).expect("a step")
+    };
+    let of = |step: &Step<Tensor<2>>, param: &Param<Tensor<2>>| -> Tensor<2> {
+        step.gradients.get(param.id).expect("a gradient")
+    };
+    let (one, two) = (step(&tied), step(&parted));
+    assert_eq!(one.loss.to_bits(), two.loss.to_bits());
+    let scores = parted.text.scores.as_ref().expect("a table of its own");
+    let sum = of(&two, scores) + of(&two, &parted.text.tokens);
+    assert_eq!(of(&one, &tied.text.tokens).into_data(), sum.into_data());
 }
 
 #[test]

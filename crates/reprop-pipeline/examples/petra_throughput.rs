@@ -73,7 +73,7 @@ where
         Pass::training(7).step(batch)
     }
 
-    fn evaluation_pass(&self) -> Pass {
+    fn evaluation_pass(&self, _: u64) -> Pass {
         Pass::evaluation()
     }
 

@@ -14,32 +14,38 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         let mut next = self.job.test_batch(0);
         let mut position = 0;
         while let Some((input, target)) = next {
-            position += 1;
-            next = self.job.test_batch(position);
+            next = self.job.test_batch(position + 1);
             let last = if next.is_none() { LAST } else { 0 };
-            self.evaluate_entry(Entry::Input(input), target, last)?;
+            self.evaluate_entry(Entry::Input(input), target, position, last)?;
+            position += 1;
         }
         Ok(())
     }
 
     /// A test batch from below.
     pub(crate) fn evaluate(&mut self, message: Message) -> Result<()> {
-        let flags = message.header.flags;
+        let Header { flags, batch: position, .. } = message.header;
         let (streams, target) = self.unpack_up(message)?;
-        self.evaluate_entry(Entry::Streams(streams), target, flags)
+        self.evaluate_entry(Entry::Streams(streams), target, position, flags)
     }
 
-    fn evaluate_entry(&mut self, entry: Entry<D, N>, target: reprop::Target<D, N>, flags: u8) -> Result<()> {
-        let pass = self.job.evaluation_pass();
+    fn evaluate_entry(
+        &mut self,
+        entry: Entry<D, N>,
+        target: reprop::Target<D, N>,
+        position: u64,
+        flags: u8,
+    ) -> Result<()> {
+        let pass = self.job.evaluation_pass(position);
         let stage = self.stage(&self.network)?;
         let index = self.index;
-        let failed = |error| Error::Pass { stage: index, batch: 0, error };
+        let failed = |error| Error::Pass { stage: index, batch: position, error };
         if !self.ends() {
             let streams = stage.forward(entry, &pass).map_err(failed)?;
             let mut tensors = Vec::new();
             Wire::pack(streams, &mut tensors);
             Wire::pack(target, &mut tensors);
-            let header = Header { flags, ..self.header(Kind::Evaluate, 0) };
+            let header = Header { flags, ..self.header(Kind::Evaluate, position) };
             return self.transport.send(Side::Above, Message::new(header, tensors));
         }
         let output = stage.predict(entry, &pass).map_err(failed)?;

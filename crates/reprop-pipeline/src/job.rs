@@ -66,8 +66,8 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
     /// the next.
     fn pass(&self, worker: usize, batch: u64) -> Pass;
 
-    /// The pass of a test batch.
-    fn evaluation_pass(&self) -> Pass;
+    /// The pass of a test batch in any worker.
+    fn evaluation_pass(&self, position: u64) -> Pass;
 
     /// A fresh optimizer for a stage.
     fn optimizer(&self) -> ModuleOptimizer;

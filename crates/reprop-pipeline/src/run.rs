@@ -19,7 +19,7 @@ pub fn run_in_process<const D: usize, N: Piped<D>, J: Job<D, N>>(
     job: &J,
     threads: usize,
 ) -> Result<Outcome<N>> {
-    settings.check(network.places())?;
+    settings.check(network)?;
     let ends =
         replicated(settings.replicas, settings.stages.len(), credits(settings.depth), settings.patience);
     let mut results: Vec<Result<Outcome<N>>> = thread::scope(|scope| {

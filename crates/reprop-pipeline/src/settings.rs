@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use reprop::Network;
+
 use crate::{Error, Method, Queue, Result};
 
 /// PETRA's depth.
@@ -76,8 +78,12 @@ impl Settings {
         self.alignment > 0 && (batch + 1).is_multiple_of(self.alignment * self.accumulate)
     }
 
-    /// An error unless the stages are all of `places` places, in order.
-    pub(crate) fn check(&self, places: usize) -> Result<()> {
+    /// An error unless the stages are all the places of `network`, in order, and part nothing that is shared.
+    pub(crate) fn check<const D: usize, N: Network<D>>(&self, network: &N) -> Result<()> {
+        let (places, last) = (network.places(), self.stages.len().saturating_sub(1));
+        if let Some(name) = network.shared_by_ends().filter(|_| last > 0) {
+            return Err(Error::Tied { name: name.to_owned(), first: 0, second: last });
+        }
         let ends = self
             .stages
             .iter()

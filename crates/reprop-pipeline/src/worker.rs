@@ -69,7 +69,7 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
     ///
     /// Stages that do not fit the network, or a record that is damaged.
     pub fn new(network: N, worker: usize, settings: &'j Settings, job: &'j J, transport: T) -> Result<Self> {
-        settings.check(network.places())?;
+        settings.check(&network)?;
         let (replica, index) = (worker / settings.stages.len(), worker % settings.stages.len());
         let meter = Meter::new();
         let made = Self {

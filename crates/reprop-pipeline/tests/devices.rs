@@ -37,7 +37,7 @@ impl Job<3, RevVit> for OnDevice {
         Pass::training(7).step(batch)
     }
 
-    fn evaluation_pass(&self) -> Pass {
+    fn evaluation_pass(&self, _: u64) -> Pass {
         Pass::evaluation()
     }
 

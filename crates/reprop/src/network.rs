@@ -36,6 +36,11 @@ pub trait Network<const D: usize>: Module {
     /// What comes after the last one.
     fn head(&self) -> &Self::Head;
 
+    /// A parameter that stem and head both use, by name: such ends cannot be parted.
+    fn shared_by_ends(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How many places it has: the stem, the pieces, the head. A [`Stage`](crate::Stage) is a run of them.
     fn places(&self) -> usize {
         self.pieces().len() + 2

@@ -9,3 +9,4 @@ mod methods;
 mod oracle;
 mod replicas;
 mod resume;
+mod text;

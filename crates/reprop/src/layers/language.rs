@@ -1,8 +1,8 @@
-//! Both ends of a masked language model, which share the table of tokens.
+//! Both ends of a masked language model, which share the table of tokens, or have one each.
 //!
 //! ```text
 //! x1 = x2 = E[token] + P[place]
-//! a = norm((y1 + y2) / 2) W + b,   logits = norm(gelu(a)) E^T + b
+//! a = norm((y1 + y2) / 2) W + b,   logits = norm(gelu(a)) S^T + b,   S = E where they share it
 //! loss = -mean over the tokens asked for of log p(token)
 //! ```
 //! The tokens asked for are picked before anything else is done, so that the head's work and memory are theirs alone.
@@ -33,12 +33,15 @@ pub struct LanguageConfig {
     /// The part of a sequence that is asked for, as the batches have it: predictions of memory count on it.
     #[config(default = 0.15)]
     pub asked: f64,
+    /// Whether scores come from the table of tokens. Ends that share nothing can be stages on machines of their own.
+    #[config(default = true)]
+    pub tied: bool,
 }
 
 impl LanguageConfig {
     /// Ends with initial parameters.
     pub fn init(&self, initial: &mut Initial) -> Language {
-        let Self { vocabulary, length, width, asked } = *self;
+        let Self { vocabulary, length, width, asked, tied } = *self;
         Language {
             tokens: initial.truncated_normal([vocabulary, width]),
             positions: initial.truncated_normal([length, width]),
@@ -46,6 +49,7 @@ impl LanguageConfig {
             dense: initial.linear(width, width),
             dense_norm: initial.norm(width),
             bias: initial.zeros([vocabulary]),
+            scores: (!tied).then(|| initial.truncated_normal([vocabulary, width])),
             vocabulary,
             length,
             width,
@@ -54,8 +58,8 @@ impl LanguageConfig {
     }
 }
 
-/// Tokens to streams, and streams to the scores of tokens. The same table is used both ways, and its gradient is the sum
-/// of both.
+/// Tokens to streams, and streams to the scores of tokens. Unless there is a table for scores, that of tokens is used both
+/// ways, and its gradient is the sum of both.
 ///
 /// # Shapes
 ///
@@ -76,6 +80,8 @@ pub struct Language {
     pub dense_norm: LayerNorm,
     /// Of the scores.
     pub bias: Param<Tensor<1>>,
+    /// What tokens are scored with, if not with [`Self::tokens`]: `[vocabulary, width]`.
+    pub scores: Option<Param<Tensor<2>>>,
     vocabulary: usize,
     length: usize,
     width: usize,
@@ -105,12 +111,21 @@ impl crate::Saved for HeadSaved {
 type Scored = ((Tensor<2>, Tensor<2>), Tensor<2>, (Tensor<2>, Tensor<2>), Tensor<2>);
 
 impl Language {
+    /// Whether both ends use the same table.
+    pub fn is_tied(&self) -> bool {
+        self.scores.is_none()
+    }
+
+    fn scoring(&self) -> &Param<Tensor<2>> {
+        self.scores.as_ref().unwrap_or(&self.tokens)
+    }
+
     fn score(&self, rows: Tensor<2>) -> Scored {
         let mean = normalise(rows);
         let h = linear(affine(mean.0.clone(), &self.norm), &self.dense, Precision::F32);
         let dense = normalise(distribution(h.clone()) * h.clone());
         let features = affine(dense.0.clone(), &self.dense_norm);
-        let logits = features.matmul(value(&self.tokens, Precision::F32).transpose());
+        let logits = features.matmul(value(self.scoring(), Precision::F32).transpose());
         (mean, h, dense, logits + value(&self.bias, Precision::F32).unsqueeze())
     }
 
@@ -234,10 +249,10 @@ impl Head<3> for Language {
         let count = asked.dims()[0];
         let dlogits = surplus.mul_scalar(weight / count as f64);
         gradients.add(&self.bias, || dlogits.clone().sum_dim(0).squeeze_dim(0));
-        gradients.add(&self.tokens, || {
+        gradients.add(self.scoring(), || {
             dlogits.clone().transpose().matmul(affine(dense.0.clone(), &self.dense_norm))
         });
-        let dfeatures = dlogits.matmul(value(&self.tokens, Precision::F32));
+        let dfeatures = dlogits.matmul(value(self.scoring(), Precision::F32));
         let dgelu = norm_vjp(dense.0, dense.1, dfeatures, &self.dense_norm, gradients);
         let dh = dgelu * (density(h.clone()) * h.clone() + distribution(h));
         let input = || affine(mean.0.clone(), &self.norm);

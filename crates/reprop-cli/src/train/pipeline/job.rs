@@ -78,7 +78,7 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
         }
     }
 
-    fn evaluation_pass(&self) -> Pass {
+    fn evaluation_pass(&self, _: u64) -> Pass {
         self.numbered(Pass::evaluation())
     }
 
