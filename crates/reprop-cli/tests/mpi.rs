@@ -85,6 +85,24 @@ fn any_number_of_ranks_ends_with_the_parameters_of_one_process() {
     }
 }
 
+/// Every rank reads the text and learns its vocabulary for itself.
+#[test]
+fn ranks_train_on_text_as_one_process_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let small = ["train", "--model", "rev-roberta-base", "--depth", "2", "--width", "32", "--data", "sotu"];
+    let options =
+        ["--vocabulary", "400", "--sequence", "48", "--batch", "16", "--steps", "20", "--lr", "5e-3"];
+    let pipeline = ["--threads", "1", "--method", "petra", "--stages", "3", "--out"];
+    let arguments = [&small[..], &options, &pipeline].concat();
+    let expected = last_line(&stdout(&[&arguments[..], &[text(&folder.path().join("alone"))]].concat()));
+    let output = on_ranks(3, &[&arguments[..], &[text(&folder.path().join("ranks"))]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = last_line(&String::from_utf8_lossy(&output.stdout));
+    for field in ["parameters_digest", "test_accuracy", "steps"] {
+        assert_eq!(found[field], expected[field], "{field}");
+    }
+}
+
 #[test]
 fn replicas_on_ranks_end_with_the_parameters_of_one_process_and_draw_a_row_each() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -6,6 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::{command, run, stdout};
+use serde_json::Value;
 
 /// A small network on the embedded text, `steps` steps, into `folder`.
 fn arguments<'a>(steps: &'a str, folder: &'a str) -> Vec<&'a str> {
@@ -24,12 +25,39 @@ fn the_loss_of_a_masked_language_model_falls() {
     let metrics = fs::read_to_string(format!("{folder}/metrics.jsonl")).expect("metrics");
     let losses: Vec<f64> = metrics
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a line of JSON")["loss"].as_f64())
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON")["loss"].as_f64())
         .map(|loss| loss.expect("a loss"))
         .collect();
     assert_eq!(losses.len(), 40);
     // From the logarithm of the vocabulary, 6.0, to what the frequencies of tokens alone give.
     assert!(losses[39] < losses[0] - 0.3, "{losses:?}");
+}
+
+/// Padding comes with the last sequence of an epoch; every stage has to know it.
+#[test]
+fn stages_train_a_masked_language_model_as_one_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let train = |name: &str, method: &str, stages: &str| -> (String, Vec<Value>) {
+        let out = folder.path().join(name);
+        let out = out.to_str().expect("a name in UTF-8");
+        let pipeline = ["--method", method, "--stages", stages];
+        let last = stdout(&[&arguments("40", out)[..], &pipeline].concat());
+        let outcome: Value = serde_json::from_str(last.lines().last().expect("a line")).expect("JSON");
+        let metrics = fs::read_to_string(format!("{out}/metrics.jsonl")).expect("metrics");
+        let lines = metrics.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+        (outcome["parameters_digest"].to_string(), lines.collect())
+    };
+    let (expected, whole) = train("one", "backprop", "1");
+    let losses = |lines: &[Value]| lines.iter().map(|line| line["loss"].clone()).collect::<Vec<_>>();
+    for (name, method, stages) in [("two", "reversible", "2"), ("four", "backprop", "4")] {
+        let (digest, lines) = train(name, method, stages);
+        assert_eq!(digest, expected, "{method}, {stages} stages");
+        assert_eq!(losses(&lines), losses(&whole), "{method}, {stages} stages");
+    }
+    let (petra, lines) = train("petra", "petra", "2");
+    assert_ne!(petra, expected, "delayed gradients are not today's");
+    let loss = |line: &Value| line["loss"].as_f64().expect("a loss");
+    assert!(loss(&lines[39]) < loss(&lines[0]) - 0.3, "{:?}", losses(&lines));
 }
 
 #[test]

@@ -96,6 +96,15 @@ impl Bpe {
         saved.map_err(|error| Error::Tokens(format!("{}: {error}", path.display())))
     }
 
+    /// The text of its `tokenizer.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] if it cannot be written as text.
+    pub fn to_json(&self) -> Result<String> {
+        self.tokenizer.to_string(false).map_err(|error| Error::Tokens(error.to_string()))
+    }
+
     fn new(tokenizer: tokenizers::Tokenizer) -> Result<Self> {
         let number = |name: &str| {
             let found = tokenizer.token_to_id(name);

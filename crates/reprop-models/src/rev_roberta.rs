@@ -109,11 +109,19 @@ impl RevRobertaConfig {
 
     /// Multiplications of one forward of one sequence, with 15 % of its tokens asked for.
     pub fn multiplications(&self) -> u64 {
+        self.costs().into_iter().sum()
+    }
+
+    /// The same for each place: the stem, the blocks, the head.
+    pub fn costs(&self) -> Vec<u64> {
         let (tokens, width) = (self.length, self.width);
         let attention = tokens * width * 4 * width + 2 * tokens * tokens * width;
         let mlp = 2 * tokens * width * self.hidden;
         let asked = tokens * 15 / 100;
-        (self.depth * (attention + mlp) + asked * width * (width + self.vocabulary)) as u64
+        let head = asked * width * (width + self.vocabulary);
+        let blocks = std::iter::repeat_n(attention + mlp, self.depth);
+        // The stem looks tokens up.
+        [0].into_iter().chain(blocks).chain([head]).map(|cost| cost as u64).collect()
     }
 }
 

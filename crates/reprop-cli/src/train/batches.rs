@@ -25,7 +25,7 @@ type Making = reprop_data::Result<Made>;
 impl Training {
     /// The batches of these steps, made ahead of them. Files are read and decoded on all threads, images in memory on one.
     pub fn batches(&self, steps: Range<usize>) -> Ahead<Making> {
-        let loaders = if self.settings.data == "imagenet" { self.threads } else { 1 };
+        let loaders = if self.common.settings.data == "imagenet" { self.common.threads } else { 1 };
         Ahead::new(steps, loaders, self.maker())
     }
 
@@ -37,17 +37,17 @@ impl Training {
     /// A batch on the device, and the labels of what its samples were mixed with.
     pub fn on_device(&self, Made { pixels, labels, mixed }: Made) -> (Batch, Side) {
         let SampleShape { channels, side, .. } = self.data.train.shape();
-        let batch = Batch::new(pixels, labels, channels, side, &self.device);
+        let batch = Batch::new(pixels, labels, channels, side, &self.common.device);
         let Some((others, weight)) = mixed else { return (batch, Side::new()) };
         let count = others.len();
-        let others = Tensor::from_data(TensorData::new(others, [count]), &self.device.clone().inner());
+        let others = Tensor::from_data(TensorData::new(others, [count]), &self.common.device.clone().inner());
         (batch, Side::new().with(MixedLabels { others, weight: f64::from(weight) }))
     }
 
     /// The labels of what the samples of a step's batch are mixed with, for the last stage of a pipeline, which does not see
     /// the batch.
     pub fn mixed_labels(&self, step: usize) -> Side {
-        let Settings { batch, seed, ref recipe, .. } = self.settings;
+        let Settings { batch, seed, ref recipe, .. } = self.common.settings;
         let mixtures = recipe.mixtures();
         let Some(mixture) = choose_mixture(&mixtures, seed, step as u64) else { return Side::new() };
         let images = &*self.data.train;
@@ -60,12 +60,13 @@ impl Training {
         let mut blank = vec![0.0; labels.len() * channels * side * side];
         let Mixed { partners, weight } = mix(mixture, &mut blank, labels.len(), side, seed, step as u64);
         let others: Vec<i32> = partners.into_iter().map(|partner| labels[partner]).collect();
-        let others = Tensor::from_data(TensorData::new(others, [labels.len()]), &self.device.clone().inner());
+        let others =
+            Tensor::from_data(TensorData::new(others, [labels.len()]), &self.common.device.clone().inner());
         Side::new().with(MixedLabels { others, weight: f64::from(weight) })
     }
 
     fn maker(&self) -> impl Fn(usize) -> Making + Send + Sync + 'static {
-        let Settings { batch, seed, ref recipe, .. } = self.settings;
+        let Settings { batch, seed, ref recipe, .. } = self.common.settings;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let data = Arc::clone(&self.data);
         let augmentation = recipe.augmentation(&data.mean, &data.deviation);
@@ -93,13 +94,13 @@ impl Training {
     /// Images of the test set as they are judged.
     pub fn test_batch(&self, indices: &[usize]) -> Result<Batch, Failure> {
         let test = &*self.data.test;
-        let augmentation = self.settings.recipe.augmentation(&self.data.mean, &self.data.deviation);
+        let augmentation = self.common.settings.recipe.augmentation(&self.data.mean, &self.data.deviation);
         let mut pixels = Vec::new();
         for &index in indices {
             pixels.extend(test.evaluation(index, &augmentation)?);
         }
         let labels = indices.iter().map(|&index| test.label(index) as i32).collect();
         let SampleShape { channels, side, .. } = test.shape();
-        Ok(Batch::new(pixels, labels, channels, side, &self.device))
+        Ok(Batch::new(pixels, labels, channels, side, &self.common.device))
     }
 }

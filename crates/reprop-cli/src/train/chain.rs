@@ -23,10 +23,10 @@ use crate::whole_file::write_whole;
 
 use super::chain_report::{Sweeps, print};
 use super::chain_settings::{ChainSettings, ChainStrategy};
+use super::common::{Start, prepare, watch_interrupts};
 use super::metrics::{Metrics, MetricsFile};
 use super::recipe::Recipe;
 use super::report::Outcome;
-use super::run::{Start, prepare, watch_interrupts};
 use super::settings::Settings;
 use super::{output_folder, record};
 

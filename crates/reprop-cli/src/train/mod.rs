@@ -5,6 +5,7 @@ mod chain;
 mod chain_report;
 mod chain_settings;
 mod clip;
+mod common;
 mod live;
 mod metrics;
 mod pipeline;
@@ -30,20 +31,20 @@ use crate::images::with_network;
 use crate::options::{Global, TrainOptions, named};
 use crate::{data, device};
 
+use common::Common;
 pub use pipeline::PipelineOptions;
 use pipeline::PipelineSettings;
 use recipe::Recipe;
-use run::{Start, Training};
+use run::Training;
 use settings::Settings;
 
 /// Trains, from the beginning or from a record.
 pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     pipeline::check_launch(options.pipeline.method.is_some() || options.resume.is_some());
     let name = options.model.as_str();
-    let whole = LanguageModel::by_name(name).is_some() || CharRnnConfig::NAMES.contains(&name);
-    if options.pipeline.method.is_some() && options.resume.is_none() && whole {
+    if options.pipeline.method.is_some() && options.resume.is_none() && CharRnnConfig::NAMES.contains(&name) {
         return Err(Failure::usage(format!("{name} cannot be cut into stages"))
-            .hint("choose a network of images, such as rev-vit-cifar, for a pipeline"));
+            .hint("choose a network such as rev-vit-cifar or rev-roberta-base for a pipeline"));
     }
     let device = device::by_name(&global.device)?;
     if let Some(chain) = chain::ChainTraining::new(global, &options, &device)? {
@@ -56,8 +57,8 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
     if LanguageModel::by_name(&model).is_some() {
         return text::run(global, &options);
     }
-    let (settings, folder) = if let Some(folder) = &options.resume {
-        (Settings::load(folder)?, folder.clone())
+    let settings = if let Some(folder) = &options.resume {
+        Settings::load(folder)?
     } else {
         let recipe = Recipe::chosen(&options)?;
         let side = options
@@ -68,44 +69,18 @@ pub fn run(global: &Global, options: TrainOptions) -> Result<(), Failure> {
         let mut settings = Settings::new(global, &options, recipe, train.len());
         settings.fit(shape(&*train))?;
         settings.pipeline = PipelineSettings::new(&options.pipeline);
-        if settings.pipeline.is_some() && settings.data == "imagenet" {
-            return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
-                .hint("choose --data imagenet32 or cifar10"));
-        }
-        if settings.pipeline.is_some() && settings.precision == "f16" {
-            return Err(Failure::usage(
-                "f16 needs a scaled loss, and the stages of a pipeline share no scale",
-            )
-            .hint("choose --precision bf16"));
-        }
-        let beyond = settings.recipe.beyond_stages().filter(|_| settings.pipeline.is_some());
-        if let Some(what) = beyond {
-            return Err(Failure::usage(format!("the recipe {} {what}", settings.recipe.name))
-                .hint("choose another recipe, such as --recipe petra-cifar10"));
-        }
-        (settings, output_folder(&options))
+        settings.check_stages()?;
+        settings
     };
     let model = settings.model()?;
     let data = data::load(&settings.data, settings.from.as_ref(), model.images().side)?;
     settings.check_data(&model, shape(&*data.train))?;
-    let start = match (&options.resume, &options.out) {
-        (Some(_), _) => Start::Resumed,
-        (None, Some(_)) => Start::Fresh { replace: false },
-        (None, None) => Start::Fresh { replace: true },
-    };
     let seed = settings.seed;
     let training = Training {
-        settings,
-        start,
-        folder,
+        common: Common::new(global, &options, settings, &device),
         data: Arc::new(data),
-        device: device.clone(),
-        format: global.format,
         trace: options.trace.is_some().then(Trace::new),
-        trace_file: options.trace,
-        tensorboard: options.tensorboard,
         init: options.init.map(|path| (path, options.names)),
-        threads: global.threads.unwrap_or_else(rayon::current_num_threads),
     };
     with_network(&model, seed, &device, training)
 }

@@ -1,14 +1,11 @@
 //! The training loop.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::Device;
 use reprop::{Average, Meter, Pass, Strategy, Trace, named_parameters, parameter_digest};
 use reprop_models::WeightNames;
 
@@ -16,7 +13,6 @@ use crate::data::DataSet;
 use crate::failure::Failure;
 use crate::images::{Batch, ImageNetwork, Task, hits};
 use crate::memory;
-use crate::options::Format;
 use crate::plan;
 use crate::safetensors_file;
 use crate::trace_file;
@@ -24,6 +20,7 @@ use crate::weights_file;
 use crate::whole_file::write_whole;
 
 use super::clip::clip;
+use super::common::{Common, watch_interrupts};
 use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
 use super::pipeline;
@@ -32,31 +29,13 @@ use super::report::{Outcome, Report};
 use super::scaled::Scaled;
 use super::settings::Settings;
 
-/// Where a run comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// From nothing, in a folder that may be replaced or not.
-    Fresh { replace: bool },
-    /// From the record in its folder.
-    Resumed,
-}
-
-/// A run that is about to begin or to go on.
+/// A run on images that is about to begin or to go on.
 pub struct Training {
-    pub settings: Settings,
-    pub start: Start,
-    pub folder: PathBuf,
+    pub common: Common,
     pub data: Arc<DataSet>,
-    pub device: Device,
-    pub format: Format,
-    pub trace_file: Option<PathBuf>,
     pub trace: Option<Trace>,
-    /// Folder for TensorBoard's events.
-    pub tensorboard: Option<PathBuf>,
     /// Weights to begin with, and how they are named.
     pub init: Option<(PathBuf, WeightNames)>,
-    /// Threads to compute with.
-    pub threads: usize,
 }
 
 impl Task for Training {
@@ -64,12 +43,12 @@ impl Task for Training {
 
     fn run<const D: usize, N: ImageNetwork<D>>(self, network: N) -> Self::Output {
         let network = self.initial(network)?;
-        if let Some(settings) = self.settings.pipeline.clone() {
+        if let Some(settings) = self.common.settings.pipeline.clone() {
             return pipeline::run(self, settings, &network);
         }
-        let Settings { batch, steps, lr, .. } = self.settings;
+        let Settings { batch, steps, lr, .. } = self.common.settings;
         // Told before anything is written.
-        let asked = self.settings.strategy()?;
+        let asked = self.common.settings.strategy()?;
         let sample = match asked {
             Strategy::Auto { .. } => Some(self.batch(0)?),
             _ => None,
@@ -80,12 +59,18 @@ impl Task for Training {
         })?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut average = self.average(&network)?;
-        let mut scaled = Scaled::begin(&self.folder, self.settings.numbers()?.precision())?;
+        let mut scaled = Scaled::begin(&self.common.folder, self.common.settings.numbers()?.precision())?;
         if self.init.is_some() {
             // A run that is killed in its first epoch begins with these weights again.
-            record::save(&self.folder, &network, &optimizer, average.as_ref().map(Average::module), first)?;
+            record::save(
+                &self.common.folder,
+                &network,
+                &optimizer,
+                average.as_ref().map(Average::module),
+                first,
+            )?;
         }
-        let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
+        let mut metrics = MetricsFile::open(&self.common.folder, first, self.common.tensorboard.as_deref())?;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let interrupted = watch_interrupts()?;
         let live = Live::new(steps, first);
@@ -103,10 +88,10 @@ impl Task for Training {
             let labels = samples.labels.clone();
             let result = network
                 .step(samples.images, samples.labels, scaled.on(self.pass(step as u64)?.side(side)), strategy)
-                .map_err(|error| self.stopped(error))?;
+                .map_err(|error| self.common.stopped(error))?;
             if let Some(gradients) = scaled.off(&network, result.gradients) {
-                let gradients = clip(&network, gradients, self.settings.recipe.clip);
-                let rate = self.settings.recipe.learning_rate(lr, step, steps);
+                let gradients = clip(&network, gradients, self.common.settings.recipe.clip);
+                let rate = self.common.settings.recipe.learning_rate(lr, step, steps);
                 network = optimizer.step(rate, network, gradients);
             }
             network = result.statistics.apply(network);
@@ -137,20 +122,23 @@ impl Task for Training {
             if stop || whole_epoch || done == steps {
                 let place = record::Place { step: done, loss_scale: scaled.scale() };
                 let average = average.as_ref().map(Average::module);
-                record::save(&self.folder, &network, &optimizer, average, place)?;
+                record::save(&self.common.folder, &network, &optimizer, average, place)?;
             }
             if stop {
                 break;
             }
         }
         live.finish();
-        if let (Some(path), Some(trace)) = (&self.trace_file, &self.trace) {
+        if let (Some(path), Some(trace)) = (&self.common.trace_file, &self.trace) {
             trace_file::write(path, trace)?;
         }
 
-        safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
+        safetensors_file::write(
+            &self.common.folder.join("weights.safetensors"),
+            &named_parameters(&network),
+        )?;
         if let Some(average) = &average {
-            let path = self.folder.join("average.safetensors");
+            let path = self.common.folder.join("average.safetensors");
             safetensors_file::write(&path, &named_parameters(average.module()))?;
         }
         let outcome = Outcome {
@@ -164,8 +152,8 @@ impl Task for Training {
             steps: done,
             interrupted: done < steps,
         };
-        let report = Report::new(&network, &self.settings, &self.pass(0)?, activation_peak)?;
-        report.print(&outcome, &self.folder, self.format)
+        let report = Report::new(&network, &self.common.settings, &self.pass(0)?, activation_peak)?;
+        report.print(&outcome, &self.common.folder, self.common.format)
     }
 }
 
@@ -177,10 +165,10 @@ impl Training {
     ) -> Result<(N, ModuleOptimizer, usize), Failure> {
         self.prepare()?;
         // A run that was killed before its first record begins anew.
-        if record::exists(&self.folder) {
-            record::load(&self.folder, network, self.settings.recipe.optimizer())
+        if record::exists(&self.common.folder) {
+            record::load(&self.common.folder, network, self.common.settings.recipe.optimizer())
         } else {
-            Ok((network, self.settings.recipe.optimizer(), 0))
+            Ok((network, self.common.settings.recipe.optimizer(), 0))
         }
     }
 
@@ -197,9 +185,9 @@ impl Training {
         &self,
         network: &N,
     ) -> Result<Option<Average<N>>, Failure> {
-        let Some(decay) = self.settings.recipe.ema else { return Ok(None) };
-        let kept = if record::exists(&self.folder) {
-            record::load_average(&self.folder, network.clone())?
+        let Some(decay) = self.common.settings.recipe.ema else { return Ok(None) };
+        let kept = if record::exists(&self.common.folder) {
+            record::load_average(&self.common.folder, network.clone())?
         } else {
             None
         };
@@ -208,30 +196,14 @@ impl Training {
 
     /// Makes the folder of a fresh run.
     pub fn prepare(&self) -> Result<(), Failure> {
-        if let Start::Fresh { replace } = self.start {
-            prepare(&self.folder, replace)?;
-            write_whole(&Settings::path(&self.folder), &serde_json::to_vec_pretty(&self.settings)?)?;
-        }
-        Ok(())
-    }
-
-    /// A step that failed, with a way on.
-    pub fn stopped(&self, error: reprop::Error) -> Failure {
-        let hint = match (&error, record::exists(&self.folder)) {
-            (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, true) => {
-                format!("lower --lr; the record of the last whole epoch is in {}", self.folder.display())
-            }
-            (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, false) => {
-                "lower --lr".to_owned()
-            }
-            _ => return error.into(),
-        };
-        Failure::from(error).hint(hint)
+        self.common.prepare(|folder| {
+            write_whole(&Settings::path(folder), &serde_json::to_vec_pretty(&self.common.settings)?)
+        })
     }
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
-        let numbers = self.settings.numbers()?;
-        let pass = Pass::training(self.settings.seed)
+        let numbers = self.common.settings.numbers()?;
+        let pass = Pass::training(self.common.settings.seed)
             .step(step)
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
@@ -245,7 +217,7 @@ impl Training {
 
     /// The part of the test set that is classified rightly.
     fn evaluate<const D: usize, N: ImageNetwork<D>>(&self, network: &N) -> Result<f64, Failure> {
-        let numbers = self.settings.numbers()?;
+        let numbers = self.common.settings.numbers()?;
         let pass = Pass::evaluation()
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
@@ -253,7 +225,7 @@ impl Training {
             .meter(Meter::new());
         let test = &self.data.test;
         let mut right = 0;
-        for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.settings.batch) {
+        for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.common.settings.batch) {
             let batch = self.test_batch(indices)?;
             right += hits(network.predict(batch.images, &pass)?, batch.labels);
         }
@@ -264,26 +236,4 @@ impl Training {
 /// What a run is judged by.
 fn judged<'n, N: burn::module::Module>(network: &'n N, average: Option<&'n Average<N>>) -> &'n N {
     average.map_or(network, Average::module)
-}
-
-/// Makes the folder. One that holds a run is replaced only if the user did not name it.
-pub(super) fn prepare(folder: &Path, replace: bool) -> Result<(), Failure> {
-    if record::exists(folder) {
-        if !replace {
-            return Err(Failure::new(format!("{} already holds a run", folder.display())).hint(format!(
-                "go on with it by `--resume {}`, or choose another folder",
-                folder.display()
-            )));
-        }
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?)
-}
-
-/// Raises a flag when the user presses Ctrl-C; the loop ends after its step, with the record written.
-pub(super) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
-    Ok(interrupted)
 }

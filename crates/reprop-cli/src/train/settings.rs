@@ -105,6 +105,28 @@ impl Settings {
         Ok(())
     }
 
+    /// An error for what a pipeline cannot do.
+    pub fn check_stages(&self) -> Result<(), Failure> {
+        if self.pipeline.is_none() {
+            return Ok(());
+        }
+        if self.data == "imagenet" {
+            return Err(Failure::usage("pipelines take images from memory, and imagenet is read from files")
+                .hint("choose --data imagenet32 or cifar10"));
+        }
+        if self.precision == "f16" {
+            return Err(Failure::usage(
+                "f16 needs a scaled loss, and the stages of a pipeline share no scale",
+            )
+            .hint("choose --precision bf16"));
+        }
+        match self.recipe.beyond_stages() {
+            Some(what) => Err(Failure::usage(format!("the recipe {} {what}", self.recipe.name))
+                .hint("choose another recipe, such as --recipe petra-cifar10")),
+            None => Ok(()),
+        }
+    }
+
     /// The settings of the run in `folder`.
     pub fn load(folder: &Path) -> Result<Self, Failure> {
         let path = Self::path(folder);

@@ -1,6 +1,5 @@
 //! Training of masked language models.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{HiddenKeys, Meter, Network, Pass, Side, Strategy, named_parameters, parameter_digest};
 use reprop_data::{Bpe, MaskedSequence, MaskedText, NOT_ASKED, order};
-use reprop_models::RevRoberta;
+use reprop_models::{RevRoberta, RevRobertaConfig};
 use serde::Serialize;
 
 use crate::bytes::human;
@@ -17,13 +16,13 @@ use crate::images::hits;
 use crate::options::{Format, Global, TrainOptions};
 use crate::{device, memory, plan, safetensors_file, weights_file};
 
+use super::common::{Common, watch_interrupts};
 use super::live::Live;
 use super::metrics::{Metrics, MetricsFile};
-use super::run::{prepare, watch_interrupts};
 use super::scaled::Scaled;
 use super::settings::Settings;
 use super::text_settings::{TextSettings, TextSplit};
-use super::{output_folder, record};
+use super::{pipeline, record};
 
 /// The epoch whose masks the test is made with: one that no run reaches.
 const TEST_EPOCH: u64 = u64::MAX;
@@ -40,14 +39,12 @@ struct Outcome {
     interrupted: bool,
 }
 
-/// A run that is about to begin or to go on.
-struct TextRun {
-    settings: TextSettings,
-    split: TextSplit,
-    folder: PathBuf,
-    device: Device,
-    /// Folder for TensorBoard's events.
-    tensorboard: Option<PathBuf>,
+/// A run on text that is about to begin or to go on.
+pub struct TextRun {
+    pub common: Common,
+    pub sequence: usize,
+    pub split: TextSplit,
+    pub bpe: Bpe,
 }
 
 /// The state that a run begins or goes on with.
@@ -59,10 +56,10 @@ struct Begun {
 }
 
 /// What a network takes, and what it is compared with.
-struct Batch {
-    tokens: Tensor<2, Int>,
-    targets: Tensor<2, Int>,
-    padding: HiddenKeys,
+pub struct Batch {
+    pub tokens: Tensor<2, Int>,
+    pub targets: Tensor<2, Int>,
+    pub padding: HiddenKeys,
     /// The tokens asked for, in order.
     asked: Tensor<1, Int>,
 }
@@ -97,47 +94,86 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
         Some(folder) => TextSettings::load(folder)?,
         None => TextSettings::new(global, options)?,
     };
-    let network = settings.model(&bpe)?.init(settings.run.seed, &device);
+    let TextSettings { run, sequence } = settings;
+    if run.pipeline.is_some() && options.resume.is_none() {
+        eprintln!("stages share no parameters: tokens are scored with a table of their own");
+    }
+    let run = TextRun { common: Common::new(global, options, run, &device), sequence, split, bpe };
+    let network = run.model()?.init(run.common.settings.seed, &device);
     let network = match &options.init {
         Some(path) => weights_file::begin_with(network, path, options.names)?,
         None => network,
     };
-    let folder = options.resume.clone().unwrap_or_else(|| output_folder(options));
-    let run = TextRun { settings, split, folder, device, tensorboard: options.tensorboard.clone() };
-    let begun = run.begin(network, &bpe, options)?;
+    if let Some(stages) = run.common.settings.pipeline.clone() {
+        return pipeline::run(run, stages, &network);
+    }
+    let begun = run.begin(network)?;
     run.train(begun, global.format)
 }
 
 impl TextRun {
+    /// What defines it, beside its vocabulary.
+    pub fn settings(&self) -> TextSettings {
+        TextSettings { run: self.common.settings.clone(), sequence: self.sequence }
+    }
+
+    pub fn model(&self) -> Result<RevRobertaConfig, Failure> {
+        self.settings().model(&self.bpe)
+    }
+
+    /// Makes the folder of a fresh run.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        self.common.prepare(|folder| self.settings().save(folder, &self.bpe))
+    }
+
     /// The state to begin with: fresh, or the record's.
-    fn begin(&self, network: RevRoberta, bpe: &Bpe, options: &TrainOptions) -> Result<Begun, Failure> {
+    fn begin(&self, network: RevRoberta) -> Result<Begun, Failure> {
         // Told before anything is written.
         let strategy = self.strategy(&network)?;
-        if options.resume.is_none() {
-            prepare(&self.folder, options.out.is_none())?;
-            self.settings.save(&self.folder, bpe)?;
-        }
-        let (network, optimizer, first) = if record::exists(&self.folder) {
-            record::load(&self.folder, network, self.settings.run.recipe.optimizer())?
+        self.prepare()?;
+        let recipe = &self.common.settings.recipe;
+        let (network, optimizer, first) = if record::exists(&self.common.folder) {
+            record::load(&self.common.folder, network, recipe.optimizer())?
         } else {
-            (network, self.settings.run.recipe.optimizer(), 0)
+            (network, recipe.optimizer(), 0)
         };
         Ok(Begun { network, optimizer, first, strategy })
     }
 
+    /// Batches of an epoch.
+    fn per_epoch(&self) -> usize {
+        self.split.train.len().div_ceil(self.common.settings.batch)
+    }
+
+    /// The batch of a step.
+    pub fn training_batch(&self, step: usize) -> Batch {
+        let Settings { batch, seed, .. } = self.common.settings;
+        let (text, per_epoch) = (&self.split.train, self.per_epoch());
+        let epoch = (step / per_epoch) as u64;
+        let order = order(text.len(), seed, epoch);
+        let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
+        Batch::new(text, &indices, seed, epoch, &self.common.device)
+    }
+
+    /// A batch of the test, or nothing after the last.
+    pub fn testing_batch(&self, position: usize) -> Option<Batch> {
+        let Settings { batch, seed, .. } = self.common.settings;
+        let text = &self.split.test;
+        let indices: Vec<usize> = (0..text.len()).skip(position * batch).take(batch).collect();
+        (!indices.is_empty()).then(|| Batch::new(text, &indices, seed, TEST_EPOCH, &self.common.device))
+    }
+
     /// The strategy to run; a sample of the text shows what it costs where that is not told.
     fn strategy(&self, network: &RevRoberta) -> Result<Strategy, Failure> {
-        let Settings { batch, seed, .. } = self.settings.run;
-        let text = &self.split.train;
-        let indices: Vec<usize> = (0..batch.min(text.len())).collect();
-        let Batch { tokens, targets, padding, .. } = Batch::new(text, &indices, seed, 0, &self.device);
+        let Settings { batch, .. } = self.common.settings;
+        let Batch { tokens, targets, padding, .. } = self.training_batch(0);
         let pass = self.pass(0)?.side(Side::new().with(padding));
-        plan::resolve(network, batch, &pass, self.settings.run.strategy()?, || (tokens, targets))
+        plan::resolve(network, batch, &pass, self.common.settings.strategy()?, || (tokens, targets))
     }
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
-        let numbers = self.settings.run.numbers()?;
-        Ok(Pass::training(self.settings.run.seed)
+        let numbers = self.common.settings.numbers()?;
+        Ok(Pass::training(self.common.settings.seed)
             .step(step)
             .arithmetic(numbers.arithmetic())
             .precision(numbers.precision())
@@ -150,15 +186,14 @@ impl TextRun {
         Begun { mut network, mut optimizer, first, strategy }: Begun,
         format: Format,
     ) -> Result<(), Failure> {
-        let Settings { batch, steps, lr, seed, .. } = self.settings.run;
-        let text = &self.split.train;
-        let per_epoch = text.len().div_ceil(batch);
+        let Settings { steps, lr, .. } = self.common.settings;
+        let per_epoch = self.per_epoch();
         // Whatever it began with: a run that is killed in its first epoch begins with it again.
         if first == 0 {
-            record::save(&self.folder, &network, &optimizer, None, first)?;
+            record::save(&self.common.folder, &network, &optimizer, None, first)?;
         }
-        let mut scaled = Scaled::begin(&self.folder, self.settings.run.numbers()?.precision())?;
-        let mut metrics = MetricsFile::open(&self.folder, first, self.tensorboard.as_deref())?;
+        let mut scaled = Scaled::begin(&self.common.folder, self.common.settings.numbers()?.precision())?;
+        let mut metrics = MetricsFile::open(&self.common.folder, first, self.common.tensorboard.as_deref())?;
         let interrupted = watch_interrupts()?;
         let live = Live::new(steps, first);
         memory::reset_peak();
@@ -166,14 +201,12 @@ impl TextRun {
         for step in first..steps {
             let start = Instant::now();
             let epoch = step / per_epoch;
-            let order = order(text.len(), seed, epoch as u64);
-            let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
-            let Batch { tokens, targets, padding, asked } =
-                Batch::new(text, &indices, seed, epoch as u64, &self.device);
+            let Batch { tokens, targets, padding, asked } = self.training_batch(step);
+            let count = tokens.dims()[0];
             let pass = self.pass(step as u64)?.side(Side::new().with(padding));
             let result = network.step(tokens, targets, scaled.on(pass), strategy)?;
             if let Some(gradients) = scaled.off(&network, result.gradients) {
-                let rate = self.settings.run.recipe.learning_rate(lr, step, steps);
+                let rate = self.common.settings.recipe.learning_rate(lr, step, steps);
                 network = optimizer.step(rate, network, gradients);
             }
             activation_peak = activation_peak.max(result.memory.activation_peak);
@@ -187,7 +220,7 @@ impl TextRun {
                 epoch,
                 loss: result.loss,
                 accuracy: hits(result.output, asked.clone()) as f64 / asked.dims()[0] as f64,
-                samples_per_second: indices.len() as f64 / seconds,
+                samples_per_second: count as f64 / seconds,
                 activation_peak_bytes: result.memory.activation_peak,
                 test_accuracy: tested.map(|(_, accuracy)| accuracy),
                 test_loss: tested.map(|(loss, _)| loss),
@@ -197,27 +230,27 @@ impl TextRun {
             live.step(&line, Some(&result.memory));
             if stop || whole_epoch || done == steps {
                 let place = record::Place { step: done, loss_scale: scaled.scale() };
-                record::save(&self.folder, &network, &optimizer, None, place)?;
+                record::save(&self.common.folder, &network, &optimizer, None, place)?;
             }
             if stop {
                 break;
             }
         }
         live.finish();
-        safetensors_file::write(&self.folder.join("weights.safetensors"), &named_parameters(&network))?;
+        safetensors_file::write(
+            &self.common.folder.join("weights.safetensors"),
+            &named_parameters(&network),
+        )?;
         let tested = tested.map_or_else(|| self.evaluate(&network), Ok)?;
         self.report(&network, done, tested, activation_peak, format)
     }
 
     /// Loss and accuracy over all tokens that are asked for in the test's text.
     fn evaluate(&self, network: &RevRoberta) -> Result<(f64, f64), Failure> {
-        let Settings { batch, seed, .. } = self.settings.run;
-        let numbers = self.settings.run.numbers()?;
-        let text = &self.split.test;
+        let numbers = self.common.settings.numbers()?;
         let (mut total, mut right, mut count) = (0.0, 0, 0);
-        for indices in (0..text.len()).collect::<Vec<_>>().chunks(batch) {
-            let Batch { tokens, targets, padding, asked } =
-                Batch::new(text, indices, seed, TEST_EPOCH, &self.device);
+        let batches = (0..).map_while(|position| self.testing_batch(position));
+        for Batch { tokens, targets, padding, asked } in batches {
             let pass = Pass::evaluation()
                 .arithmetic(numbers.arithmetic())
                 .precision(numbers.precision())
@@ -248,18 +281,21 @@ impl TextRun {
             // Nothing is fetched from slow storage here, so nothing waits for it.
             stall_seconds: 0.0,
             steps: done,
-            interrupted: done < self.settings.run.steps,
+            interrupted: done < self.common.settings.steps,
         };
         if format == Format::Text {
             println!(
                 "test loss {test_loss:.4}, accuracy {:.2} % of the tokens asked for, after {done} steps",
                 100.0 * test_accuracy
             );
-            println!("peak activation memory {} ({})", human(activation_peak), self.settings.run.strategy);
+            println!("peak activation memory {} ({})", human(activation_peak), self.common.settings.strategy);
         }
-        eprintln!("record, metrics, vocabulary and weights.safetensors are in {}", self.folder.display());
+        eprintln!(
+            "record, metrics, vocabulary and weights.safetensors are in {}",
+            self.common.folder.display()
+        );
         if outcome.interrupted {
-            eprintln!("interrupted; go on with `reprop train --resume {}`", self.folder.display());
+            eprintln!("interrupted; go on with `reprop train --resume {}`", self.common.folder.display());
         }
         println!("{}", serde_json::to_string(&outcome)?);
         Ok(())

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::options::{Global, ModelChanges, TrainOptions};
 
+use super::pipeline::PipelineSettings;
 use super::recipe::Recipe;
 use super::settings::Settings;
 
@@ -64,7 +65,9 @@ impl TextSettings {
             None => Bpe::train(&text, options.vocabulary)?,
         };
         let split = TextSplit::new(&text, options.sequence, &bpe)?;
-        let run = Settings::new(global, options, Recipe::chosen(options)?, split.train.len());
+        let mut run = Settings::new(global, options, Recipe::chosen(options)?, split.train.len());
+        run.pipeline = PipelineSettings::new(&options.pipeline);
+        run.check_stages()?;
         if run.recipe.ema.is_some() {
             return Err(
                 Failure::usage("weights are averaged in runs on images alone").hint("leave --ema out")
@@ -103,7 +106,8 @@ impl TextSettings {
         let changed = named.change(&changes);
         changed.check().map_err(|sentence| Failure::usage(format!("{model}: {sentence}")))?;
         let LanguageModel::RevRoberta(config) = changed;
-        Ok(config)
+        // Stages share no parameters.
+        Ok(config.with_tied(self.run.pipeline.is_none()))
     }
 }
 

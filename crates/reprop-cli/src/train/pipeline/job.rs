@@ -1,30 +1,29 @@
-//! What the workers of a pipeline ask: images, passes, the recipe, records, metrics.
+//! What the workers of a pipeline ask: batches, passes, the recipe, records, metrics.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::{Device, Int, Tensor};
-use reprop::{Pass, Trace};
-use reprop_pipeline::{Job, Orders, Report, Score};
+use burn::tensor::Device;
+use reprop::{Input, Output, Pass, Target, Trace};
+use reprop_pipeline::{Job, Orders, Piped, Report, Score};
 
 use crate::failure::Failure;
-use crate::images::{Batch, ImageNetwork, hits};
 use crate::options::Numbers;
 
 use super::super::clip::clip;
 use super::super::live::Live;
 use super::super::metrics::Metrics;
-use super::super::run::Training;
 use super::super::settings::Settings;
 use super::files;
 use super::lines::Lines;
 use super::options::PipelineSettings;
+use super::staged::{Run, Staged};
 
 /// A run's side of a pipeline.
-pub struct ImageJob<'t> {
-    pub training: &'t Training,
+pub struct StagedJob<'t, S> {
+    pub training: &'t S,
     pub numbers: Numbers,
     pub per_epoch: usize,
     pub interrupted: Arc<AtomicBool>,
@@ -42,7 +41,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ImageJob<'_> {
+impl<S: Run> StagedJob<'_, S> {
     fn numbered(&self, pass: Pass) -> Pass {
         let Numbers { kernels, .. } = self.numbers;
         pass.arithmetic(self.numbers.arithmetic()).precision(self.numbers.precision()).kernels(kernels)
@@ -58,60 +57,48 @@ impl ImageJob<'_> {
     /// Makes the last record whose lines are written the one to go on from.
     fn settle(&self) -> Result<(), Failure> {
         let record = lock(&self.lines).take_record();
-        record.map_or(Ok(()), |batch| files::commit(&self.training.folder, batch))
+        record.map_or(Ok(()), |batch| files::commit(&self.training.common().folder, batch))
     }
 }
 
-impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
+impl<const D: usize, N: Piped<D>, S: Staged<D, N>> Job<D, N> for StagedJob<'_, S> {
     fn device(&self) -> Device {
-        self.training.device.clone().inner()
+        self.training.common().device.clone().inner()
     }
 
     fn pass(&self, worker: usize, batch: u64) -> Pass {
-        let pass = self.numbered(Pass::training(self.training.settings.seed).step(batch));
-        // Only the head looks at mixed labels.
-        let ends = (worker + 1).is_multiple_of(self.pipeline.stages.len().max(1));
-        let pass = if ends { pass.side(self.training.mixed_labels(batch as usize)) } else { pass };
+        let pass = self.numbered(Pass::training(self.training.common().settings.seed).step(batch));
+        let last = (worker + 1).is_multiple_of(self.pipeline.stages.len().max(1));
+        let pass = pass.side(self.training.side(batch, last));
         match self.traces.get(worker) {
             Some(trace) => pass.trace(trace),
             None => pass,
         }
     }
 
-    fn evaluation_pass(&self, _: u64) -> Pass {
-        self.numbered(Pass::evaluation())
+    fn evaluation_pass(&self, position: u64) -> Pass {
+        self.numbered(Pass::evaluation().side(self.training.test_side(position)))
     }
 
     fn optimizer(&self) -> ModuleOptimizer {
-        self.training.settings.recipe.optimizer()
+        self.training.common().settings.recipe.optimizer()
     }
 
     fn rate(&self, batch: u64) -> f64 {
-        let Settings { recipe, lr, steps, .. } = &self.training.settings;
+        let Settings { recipe, lr, steps, .. } = &self.training.common().settings;
         recipe.learning_rate(*lr, batch as usize, *steps)
     }
 
-    fn batch(&self, batch: u64) -> (Tensor<4>, Tensor<1, Int>) {
-        let made = self.training.batch(batch as usize);
-        let Batch { images, labels } = made.expect("a pipeline is given images in memory alone");
-        (images, labels)
+    fn batch(&self, batch: u64) -> (Input<D, N>, Target<D, N>) {
+        self.training.batch(batch)
     }
 
-    fn test_batch(&self, position: u64) -> Option<(Tensor<4>, Tensor<1, Int>)> {
-        let test = &self.training.data.test;
-        let size = self.training.settings.batch;
-        let indices: Vec<usize> = (0..test.len()).skip(position as usize * size).take(size).collect();
-        let gather = || {
-            let made = self.training.test_batch(&indices);
-            let Batch { images, labels } = made.expect("a pipeline is given images in memory alone");
-            (images, labels)
-        };
-        (!indices.is_empty()).then(gather)
+    fn test_batch(&self, position: u64) -> Option<(Input<D, N>, Target<D, N>)> {
+        self.training.test_batch(position)
     }
 
-    fn score(&self, output: Tensor<2>, target: Tensor<1, Int>) -> Score {
-        let seen = target.dims()[0] as u64;
-        Score { right: hits(output, target) as u64, seen }
+    fn score(&self, output: Output<D, N>, target: Target<D, N>) -> Score {
+        self.training.score(output, target)
     }
 
     fn epoch(&self, batch: u64) -> u64 {
@@ -119,14 +106,14 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn shape(&self, network: &N, gradients: GradientsParams) -> GradientsParams {
-        clip(network, gradients, self.training.settings.recipe.clip)
+        clip(network, gradients, self.training.common().settings.recipe.clip)
     }
 
     fn orders(&self, batch: u64) -> Orders {
         // Said once: batches that follow into the pipeline go on when the run is resumed.
         let stop = self.interrupted.swap(false, Ordering::Relaxed);
         let done = batch as usize + 1;
-        let (last, whole) = (done == self.training.settings.steps, self.ends_epoch(batch));
+        let (last, whole) = (done == self.training.common().settings.steps, self.ends_epoch(batch));
         // What ends, ends with a test.
         Orders { record: stop || whole || last, stop, evaluate: whole && !last && !stop }
     }
@@ -166,7 +153,8 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn save(&self, worker: usize, batch: u64, record: Vec<u8>) -> Result<(), String> {
-        files::save(&self.training.folder, worker, batch, &record).map_err(|failure| failure.to_string())
+        files::save(&self.training.common().folder, worker, batch, &record)
+            .map_err(|failure| failure.to_string())
     }
 
     fn commit(&self, batch: u64) -> Result<(), String> {
@@ -175,6 +163,6 @@ impl<const D: usize, N: ImageNetwork<D>> Job<D, N> for ImageJob<'_> {
     }
 
     fn load(&self, worker: usize) -> Result<Option<Vec<u8>>, String> {
-        files::load(&self.training.folder, worker).map_err(|failure| failure.to_string())
+        files::load(&self.training.common().folder, worker).map_err(|failure| failure.to_string())
     }
 }

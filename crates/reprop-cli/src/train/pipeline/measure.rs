@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use reprop_pipeline::{PlaceTimes, needed_depth, probe};
+use reprop_pipeline::{Piped, PlaceTimes, needed_depth, probe};
 
 use crate::failure::Failure;
-use crate::images::ImageNetwork;
 
-use super::super::run::Training;
 use super::options::{PipelineSettings, Split};
+use super::staged::Staged;
 use super::{failure, quiet_job};
 
 /// Depths are rounded to tenths: times are not known better.
@@ -16,8 +15,8 @@ const DEPTHS_PER_UNIT: f64 = 10.0;
 
 /// Times every place with as many threads as a stage has, and chooses what was left to be measured; `latency` is that of a
 /// message from one stage to the next.
-pub fn measure<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
+pub fn measure<const D: usize, N: Piped<D>, S: Staged<D, N>>(
+    training: &S,
     settings: &mut PipelineSettings,
     network: &N,
     threads: usize,
@@ -25,7 +24,7 @@ pub fn measure<const D: usize, N: ImageNetwork<D>>(
 ) -> Result<(), Failure> {
     let job = quiet_job(training, settings)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let times = pool.install(|| probe(network, &job)).map_err(|error| failure(training, error))?;
+    let times = pool.install(|| probe(network, &job)).map_err(|error| failure(training.common(), error))?;
     if settings.split == Split::Measured && settings.stages.is_empty() {
         let costs: Vec<f64> = times.iter().copied().map(PlaceTimes::seconds).collect();
         settings.balance(&costs)?;

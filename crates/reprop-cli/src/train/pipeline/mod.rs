@@ -1,6 +1,7 @@
 //! `reprop train --method ...`: stages in one process, or on the ranks of an MPI job.
 
 mod files;
+mod images;
 mod job;
 mod lines;
 mod measure;
@@ -8,25 +9,28 @@ mod measure;
 mod mpi;
 mod options;
 mod report;
+mod staged;
+mod text;
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use burn::module::Module;
 use reprop::{Span, Trace, named_parameters, parameter_digest};
-use reprop_pipeline::{Error, Outcome, run_in_process};
+use reprop_pipeline::{Error, Outcome, Piped, run_in_process};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::failure::Failure;
-use crate::images::ImageNetwork;
 use crate::{memory, safetensors_file, trace_file};
 
+use super::common::{Common, watch_interrupts};
 use super::live::Live;
 use super::metrics::MetricsFile;
-use super::run::{Training, watch_interrupts};
-use job::ImageJob;
+use job::StagedJob;
 use lines::Lines;
 pub use options::{PipelineOptions, PipelineSettings};
+use staged::{Run, Staged};
 
 /// How long ranks that have nothing to say wait before they end, so that the one that speaks is heard.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -72,19 +76,19 @@ pub fn check_launch(method: bool) {
 }
 
 /// Marks the messages of a run, and tells ranks with other settings or programs apart.
-pub fn run_number(settings: &super::settings::Settings) -> Result<u64, Failure> {
-    let text = serde_json::to_string(settings)?;
+fn run_number(run: &impl Run) -> Result<u64, Failure> {
+    let text = run.definition()?;
     Ok(xxh3_64(format!("{} {text}", env!("CARGO_PKG_VERSION")).as_bytes()))
 }
 
 /// Trains in stages.
-pub fn run<const D: usize, N: ImageNetwork<D>>(
-    mut training: Training,
+pub fn run<const D: usize, N: Piped<D> + 'static, S: Staged<D, N>>(
+    mut training: S,
     mut settings: PipelineSettings,
     network: &N,
 ) -> Result<(), Failure> {
-    let chosen = settings.cut(&training.settings.model()?, network.places());
-    let checked = chosen.and_then(|()| settings.of_workers(training.settings.steps, 0));
+    let chosen = settings.cut(training.costs()?, network.places());
+    let checked = chosen.and_then(|()| settings.of_workers(training.common().settings.steps, 0));
     #[cfg(feature = "mpi")]
     if ranks().is_some() {
         // What is wrong for one rank is wrong for all.
@@ -94,17 +98,17 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
         };
     }
     checked?;
-    let threads = training.threads.div_ceil(settings.count * settings.replicas).max(1);
+    let threads = training.common().threads.div_ceil(settings.count * settings.replicas).max(1);
     if settings.measures() {
         measure::measure(&training, &mut settings, network, threads, Duration::ZERO)?;
     }
-    training.settings.pipeline = Some(settings.clone());
-    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
+    training.common_mut().settings.pipeline = Some(settings.clone());
+    let workers = settings.of_workers(training.common().settings.steps, run_number(&training)?)?;
     training.prepare()?;
     let job = make_job(&training, &settings, true)?;
     memory::reset_peak();
-    let outcome =
-        run_in_process(network, &workers, &job, threads).map_err(|error| failure(&training, error))?;
+    let outcome = run_in_process(network, &workers, &job, threads)
+        .map_err(|error| failure(training.common(), error))?;
     let traces: Vec<_> = job.traces.iter().map(Trace::spans).collect();
     finish(&training, &job, &outcome, &traces)
 }
@@ -116,31 +120,32 @@ fn row_name(worker: usize, stages: usize, replicas: usize) -> String {
 }
 
 /// What the workers ask; only the first stage's process writes metrics.
-fn make_job<'t>(
-    training: &'t Training,
+fn make_job<'t, S: Run>(
+    training: &'t S,
     settings: &PipelineSettings,
     first: bool,
-) -> Result<ImageJob<'t>, Failure> {
-    let steps = training.settings.steps;
-    let done = files::position(&training.folder)?.map_or(0, |batch| batch as usize + 1);
-    let open = || MetricsFile::open(&training.folder, done, training.tensorboard.as_deref());
+) -> Result<StagedJob<'t, S>, Failure> {
+    let common = training.common();
+    let steps = common.settings.steps;
+    let done = files::position(&common.folder)?.map_or(0, |batch| batch as usize + 1);
+    let open = || MetricsFile::open(&common.folder, done, common.tensorboard.as_deref());
     let lines = if first { Lines::new(open()?) } else { Lines::default() };
     let workers = settings.stages.len() * settings.replicas;
-    Ok(ImageJob {
+    Ok(StagedJob {
         interrupted: watch_interrupts()?,
         lines: Mutex::new(lines),
         live: if first { Live::new(steps, done) } else { Live::silent() },
-        traces: training.trace.iter().flat_map(|_| (0..workers).map(|_| Trace::new())).collect(),
+        traces: common.trace_file.iter().flat_map(|_| (0..workers).map(|_| Trace::new())).collect(),
         ..quiet_job(training, settings)?
     })
 }
 
 /// What workers ask, with nothing written or shown.
-fn quiet_job<'t>(training: &'t Training, settings: &PipelineSettings) -> Result<ImageJob<'t>, Failure> {
-    Ok(ImageJob {
+fn quiet_job<'t, S: Run>(training: &'t S, settings: &PipelineSettings) -> Result<StagedJob<'t, S>, Failure> {
+    Ok(StagedJob {
         training,
-        numbers: training.settings.numbers()?,
-        per_epoch: training.data.train.len().div_ceil(training.settings.batch),
+        numbers: training.common().settings.numbers()?,
+        per_epoch: training.samples().div_ceil(training.common().settings.batch),
         interrupted: Arc::default(),
         lines: Mutex::default(),
         pipeline: settings.clone(),
@@ -152,14 +157,15 @@ fn quiet_job<'t>(training: &'t Training, settings: &PipelineSettings) -> Result<
 }
 
 /// Writes and prints what is known at the end, in the first stage's process.
-fn finish<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
-    job: &ImageJob<'_>,
+fn finish<N: Module, S: Run>(
+    training: &S,
+    job: &StagedJob<'_, S>,
     outcome: &Outcome<N>,
     traces: &[Vec<Span>],
 ) -> Result<(), Failure> {
+    let common = training.common();
     job.live.finish();
-    if let Some(path) = &training.trace_file {
+    if let Some(path) = &common.trace_file {
         let stages = job.pipeline.stages.len();
         let rows: Vec<_> = traces
             .iter()
@@ -169,7 +175,7 @@ fn finish<const D: usize, N: ImageNetwork<D>>(
         trace_file::write_rows(path, &rows)?;
     }
     let network = &outcome.network;
-    safetensors_file::write(&training.folder.join("weights.safetensors"), &named_parameters(network))?;
+    safetensors_file::write(&common.folder.join("weights.safetensors"), &named_parameters(network))?;
     let score = outcome.score.unwrap_or_default();
     let steps = outcome.batches as usize;
     let last = super::report::Outcome {
@@ -179,16 +185,16 @@ fn finish<const D: usize, N: ImageNetwork<D>>(
         stall_seconds: outcome.stages.iter().map(|stage| stage.waited_micros).max().unwrap_or(0) as f64
             * 1e-6,
         steps,
-        interrupted: steps < training.settings.steps,
+        interrupted: steps < common.settings.steps,
     };
-    report::print(&last, &outcome.stages, training)
+    report::print(&last, &outcome.stages, common)
 }
 
 /// A pipeline's error as users see it.
-fn failure(training: &Training, error: Error) -> Failure {
+fn failure(common: &Common, error: Error) -> Failure {
     match error {
         Error::Pass { error, stage, batch } => {
-            let failure = training.stopped(error);
+            let failure = common.stopped(error);
             failure.within(format!("stage {stage}, batch {batch}"))
         }
         Error::Stalled { .. } => Failure::from(error).hint("give stages more time with --patience"),

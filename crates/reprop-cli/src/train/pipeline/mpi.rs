@@ -7,15 +7,15 @@ use std::thread;
 
 use reprop::{Activity, Span, Trace};
 use reprop_pipeline::transport::Universe;
-use reprop_pipeline::{Settings, Worker};
+use reprop_pipeline::{Piped, Settings, Worker};
 
 use crate::failure::Failure;
-use crate::images::ImageNetwork;
 use crate::memory;
 
-use super::super::run::Training;
+use super::super::common::Common;
 use super::measure::measure;
 use super::options::PipelineSettings;
+use super::staged::Staged;
 use super::{SILENCE, failure, finish, leave, make_job, ranks, run_number};
 
 /// Made in the folder of a run by the first rank that fails.
@@ -30,8 +30,8 @@ type SpanNumbers = (String, usize, f64, f64, bool);
 const LATENCY_BYTES: usize = 1 << 20;
 
 /// Trains the stage of this rank.
-pub fn run<const D: usize, N: ImageNetwork<D>>(
-    mut training: Training,
+pub fn run<const D: usize, N: Piped<D> + 'static, S: Staged<D, N>>(
+    mut training: S,
     mut settings: PipelineSettings,
     network: N,
 ) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
     };
     let (rank, size, stages) = (universe.rank(), universe.size(), settings.count);
     // Each rank hears what all say, so that all come to the same verdict and the first alone tells it.
-    let runs = universe.gather(run_number(&training.settings)?);
+    let runs = universe.gather(run_number(&training)?);
     let verdict = if let Some(other) = runs.iter().position(|run| *run != runs[0]) {
         Err(Failure::usage(format!(
             "rank {other} was started with another program or other settings than rank 0 (digests {:016x} and {:016x})",
@@ -57,21 +57,21 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
     };
     verdict.unwrap_or_else(|failure| leave(&failure));
     let measured = measure_once(&training, &mut settings, &network, &universe);
-    training.settings.pipeline = Some(settings.clone());
+    training.common_mut().settings.pipeline = Some(settings.clone());
     let prepared = if rank == 0 { measured.and_then(|()| training.prepare()) } else { measured };
     if rank == 0 {
-        let _ = fs::remove_file(training.folder.join(STOPPED));
+        let _ = fs::remove_file(training.common().folder.join(STOPPED));
     }
     if universe.gather(u64::from(prepared.is_ok())).contains(&0) {
         leave(&prepared.err().unwrap_or_else(|| Failure::new("the first rank stopped")));
     }
 
-    let workers = settings.of_workers(training.settings.steps, run_number(&training.settings)?)?;
+    let workers = settings.of_workers(training.common().settings.steps, run_number(&training)?)?;
     let outcome = work(&training, &settings, &workers, network, &universe);
     match outcome {
         Ok(()) => Ok(()),
         Err(failure) => {
-            if speaks(&training.folder) {
+            if speaks(&training.common().folder) {
                 failure.print();
             } else {
                 thread::sleep(SILENCE);
@@ -82,8 +82,8 @@ pub fn run<const D: usize, N: ImageNetwork<D>>(
 }
 
 /// Lets the first rank measure while the others rest, and takes what it chose.
-fn measure_once<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
+fn measure_once<const D: usize, N: Piped<D>, S: Staged<D, N>>(
+    training: &S,
     settings: &mut PipelineSettings,
     network: &N,
     universe: &Universe,
@@ -93,7 +93,7 @@ fn measure_once<const D: usize, N: ImageNetwork<D>>(
     }
     let latency = universe.latency(LATENCY_BYTES);
     let measured = match universe.rank() {
-        0 => measure(training, settings, network, threads(training), latency),
+        0 => measure(training, settings, network, threads(training.common()), latency),
         _ => Ok(()),
     };
     let chosen = universe.share(&serde_json::to_vec(settings)?);
@@ -109,13 +109,13 @@ fn speaks(folder: &Path) -> bool {
 }
 
 /// Threads of a rank.
-fn threads(training: &Training) -> usize {
+fn threads(common: &Common) -> usize {
     let local = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").ok().and_then(|text| text.parse().ok());
-    training.threads.div_ceil(local.or_else(ranks).unwrap_or(1)).max(1)
+    common.threads.div_ceil(local.or_else(ranks).unwrap_or(1)).max(1)
 }
 
-fn work<const D: usize, N: ImageNetwork<D>>(
-    training: &Training,
+fn work<const D: usize, N: Piped<D>, S: Staged<D, N>>(
+    training: &S,
     pipeline: &PipelineSettings,
     settings: &Settings,
     network: N,
@@ -126,12 +126,12 @@ fn work<const D: usize, N: ImageNetwork<D>>(
     universe.gather(0);
     let job = make_job(training, pipeline, rank == 0)?;
     let links = universe.connect(settings);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads(training)).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads(training.common())).build()?;
     memory::reset_peak();
     let run = || Worker::new(network, rank, settings, &job, links)?.run();
-    let outcome = pool.install(run).map_err(|error| failure(training, error))?;
+    let outcome = pool.install(run).map_err(|error| failure(training.common(), error))?;
     let mine = job.traces.get(rank).map(Trace::spans).unwrap_or_default();
-    let traces = if training.trace_file.is_some() { collect(universe, &mine)? } else { Vec::new() };
+    let traces = if training.common().trace_file.is_some() { collect(universe, &mine)? } else { Vec::new() };
     if rank == 0 { finish(training, &job, &outcome, &traces) } else { Ok(()) }
 }
 

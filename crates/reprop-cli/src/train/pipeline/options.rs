@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use reprop_models::Model;
 use reprop_pipeline::{Method, Queue, split};
 use serde::{Deserialize, Serialize};
 
@@ -150,8 +149,8 @@ impl PipelineSettings {
         (self.stages.is_empty() && self.split == Split::Measured) || self.warm_up == 0.0
     }
 
-    /// Chooses the stages of a network of `places` places, if that takes no measuring.
-    pub fn cut(&mut self, model: &Model, places: usize) -> Result<(), Failure> {
+    /// Chooses the stages of a network of `places` places, whose costs may be known, if that takes no measuring.
+    pub fn cut(&mut self, costs: Option<Vec<f64>>, places: usize) -> Result<(), Failure> {
         if !self.stages.is_empty() {
             return Ok(());
         }
@@ -160,7 +159,7 @@ impl PipelineSettings {
             Split::Measured if count <= places => {}
             Split::Measured => self.balance(&vec![1.0; places])?,
             Split::Predicted => {
-                let costs = model.costs().ok_or_else(|| {
+                let costs = costs.ok_or_else(|| {
                     Failure::usage("the costs of this network's parts are not known beforehand")
                         .hint("add --split measured, or say where to cut, as --split 3,5 does")
                 })?;

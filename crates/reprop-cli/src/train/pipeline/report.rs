@@ -6,12 +6,12 @@ use crate::bytes::human;
 use crate::failure::Failure;
 use crate::options::Format;
 
+use super::super::common::Common;
 use super::super::report::Outcome;
-use super::super::run::Training;
 
 /// Prints a table of the stages for people, and the last line for scripts.
-pub fn print(outcome: &Outcome, stages: &[Summary], training: &Training) -> Result<(), Failure> {
-    if training.format == Format::Text {
+pub fn print(outcome: &Outcome, stages: &[Summary], common: &Common) -> Result<(), Failure> {
+    if common.format == Format::Text {
         println!("{}\n", outcome.headline("batches"));
         println!(
             "{:<6} {:>12} {:>15} {:>15} {:>15} {:>9}",
@@ -30,7 +30,7 @@ pub fn print(outcome: &Outcome, stages: &[Summary], training: &Training) -> Resu
         }
         println!();
     }
-    let folder = training.folder.display();
+    let folder = common.folder.display();
     eprintln!("records, metrics and weights.safetensors are in {folder}");
     if outcome.interrupted {
         eprintln!("interrupted; go on with `reprop train --resume {folder}`");
