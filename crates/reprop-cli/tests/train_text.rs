@@ -93,7 +93,7 @@ fn a_killed_run_on_text_ends_with_the_same_parameters() {
     let digest = |arguments: &[&str]| {
         let text = stdout(arguments);
         let line = text.lines().last().expect("a last line");
-        let outcome: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let outcome: Value = serde_json::from_str(line).expect("JSON");
         outcome["parameters_digest"].as_str().expect("a digest").to_owned()
     };
     let (_, whole) = start("whole");
