@@ -47,30 +47,17 @@ impl Task for Training {
             return pipeline::run(self, settings, &network);
         }
         let Settings { batch, steps, lr, .. } = self.common.settings;
+        let folder = &self.common.folder;
         // Told before anything is written.
-        let asked = self.common.settings.strategy()?;
-        let sample = match asked {
-            Strategy::Auto { .. } => Some(self.batch(0)?),
-            _ => None,
-        };
-        let strategy = plan::resolve(&network, batch, &self.pass(0)?, asked, || {
-            let Batch { images, labels } = sample.expect("a batch is made for `auto`");
-            (images, labels)
-        })?;
+        let strategy = self.strategy(&network)?;
         let (mut network, mut optimizer, first) = self.begin(network)?;
         let mut average = self.average(&network)?;
-        let mut scaled = Scaled::begin(&self.common.folder, self.common.settings.numbers()?.precision())?;
+        let mut scaled = Scaled::begin(folder, self.common.settings.numbers()?.precision())?;
         if self.init.is_some() {
             // A run that is killed in its first epoch begins with these weights again.
-            record::save(
-                &self.common.folder,
-                &network,
-                &optimizer,
-                average.as_ref().map(Average::module),
-                first,
-            )?;
+            record::save(folder, &network, &optimizer, average.as_ref().map(Average::module), first)?;
         }
-        let mut metrics = MetricsFile::open(&self.common.folder, first, self.common.tensorboard.as_deref())?;
+        let mut metrics = MetricsFile::open(folder, first, self.common.tensorboard.as_deref())?;
         let per_epoch = self.data.train.len().div_ceil(batch);
         let interrupted = watch_interrupts()?;
         let live = Live::new(steps, first);
@@ -122,7 +109,7 @@ impl Task for Training {
             if stop || whole_epoch || done == steps {
                 let place = record::Place { step: done, loss_scale: scaled.scale() };
                 let average = average.as_ref().map(Average::module);
-                record::save(&self.common.folder, &network, &optimizer, average, place)?;
+                record::save(folder, &network, &optimizer, average, place)?;
             }
             if stop {
                 break;
@@ -133,12 +120,9 @@ impl Task for Training {
             trace_file::write(path, trace)?;
         }
 
-        safetensors_file::write(
-            &self.common.folder.join("weights.safetensors"),
-            &named_parameters(&network),
-        )?;
+        safetensors_file::write(&folder.join("weights.safetensors"), &named_parameters(&network))?;
         if let Some(average) = &average {
-            let path = self.common.folder.join("average.safetensors");
+            let path = folder.join("average.safetensors");
             safetensors_file::write(&path, &named_parameters(average.module()))?;
         }
         let outcome = Outcome {
@@ -153,11 +137,24 @@ impl Task for Training {
             interrupted: done < steps,
         };
         let report = Report::new(&network, &self.common.settings, &self.pass(0)?, activation_peak)?;
-        report.print(&outcome, &self.common.folder, self.common.format)
+        report.print(&outcome, folder, self.common.format)
     }
 }
 
 impl Training {
+    /// The strategy to run; a batch shows what it costs where that is not told.
+    fn strategy<const D: usize, N: ImageNetwork<D>>(&self, network: &N) -> Result<Strategy, Failure> {
+        let asked = self.common.settings.strategy()?;
+        let sample = match asked {
+            Strategy::Auto { .. } => Some(self.batch(0)?),
+            _ => None,
+        };
+        plan::resolve(network, self.common.settings.batch, &self.pass(0)?, asked, || {
+            let Batch { images, labels } = sample.expect("a batch is made for `auto`");
+            (images, labels)
+        })
+    }
+
     /// The state to begin with: fresh, or the record's.
     fn begin<const D: usize, N: ImageNetwork<D>>(
         &self,
