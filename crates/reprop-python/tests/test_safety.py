@@ -60,7 +60,9 @@ def test_a_run_that_is_given_up_leaves_nothing(tmp_path):
 
 def test_ctrl_c_in_the_middle_ends_the_run_and_leaves_nothing(tmp_path):
     script = textwrap.dedent("""
-        import sys, numpy as np, reprop
+        import signal, sys, numpy as np, reprop
+        # A shell's job in the background ignores the signal, and so would this.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         def step(x, i):
             if i == 500:
                 print("middle", flush=True)

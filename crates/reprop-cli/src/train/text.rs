@@ -95,9 +95,6 @@ pub fn run(global: &Global, options: &TrainOptions) -> Result<(), Failure> {
         None => TextSettings::new(global, options)?,
     };
     let TextSettings { run, sequence } = settings;
-    if run.pipeline.is_some() && options.resume.is_none() {
-        eprintln!("stages share no parameters: tokens are scored with a table of their own");
-    }
     let run = TextRun { common: Common::new(global, options, run, &device), sequence, split, bpe };
     let network = run.model()?.init(run.common.settings.seed, &device);
     let network = match &options.init {
@@ -123,7 +120,12 @@ impl TextRun {
 
     /// Makes the folder of a fresh run.
     pub fn prepare(&self) -> Result<(), Failure> {
-        self.common.prepare(|folder| self.settings().save(folder, &self.bpe))
+        self.common.prepare(|folder| {
+            if self.common.settings.pipeline.is_some() {
+                eprintln!("stages share no parameters: tokens are scored with a table of their own");
+            }
+            self.settings().save(folder, &self.bpe)
+        })
     }
 
     /// The state to begin with: fresh, or the record's.

@@ -97,8 +97,8 @@ impl Plan {
             .collect();
         let chosen = choose(&candidates, budget, |mode| match costs.tried_seconds(mode) {
             None if !costs.tried.is_empty() => UNTRIED,
-            Some(_) if mode.blocks_kept > 0 => WORTH,
-            _ => 1.0,
+            Some(_) => handicap(mode),
+            None => 1.0,
         })?;
         let least = candidates[chosen].time;
         for (index, candidate) in candidates.iter_mut().enumerate() {
@@ -151,8 +151,10 @@ impl Plan {
 /// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
 const UNTRIED: f64 = 1.1;
 
-/// How many times faster a mode has to be for the memory of kept blocks.
-const WORTH: f64 = 1.02;
+/// How many times faster a mode has to be for the memory that it takes: kept blocks must be worth it.
+pub(super) fn handicap(mode: Mode) -> f64 {
+    if mode.blocks_kept > 0 { 1.02 } else { 1.0 }
+}
 
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the
 /// fastest that fits, by times that `doubt` lengthens, and of equals the one that needs least.

@@ -8,6 +8,7 @@
 use crate::engine::Sizes;
 use crate::{Costs, Mode, Plan, Result, Tried};
 
+use super::plan::handicap;
 use super::rounds::{median, race, ratio, ratio_at_most};
 
 /// Seconds of a race.
@@ -21,7 +22,7 @@ pub(super) fn settle(
     sizes: &Sizes,
     batch: usize,
     budget: u64,
-    run: impl FnMut(Mode) -> Result<f64>,
+    mut run: impl FnMut(Mode) -> Result<f64>,
 ) -> Result<()> {
     let plan = Plan::new(sizes, batch, budget, costs)?;
     let mut modes: Vec<Mode> = costs.tried.iter().map(|tried| tried.mode).collect();
@@ -38,7 +39,12 @@ pub(super) fn settle(
     others.sort_by(|a, b| a.time.total_cmp(&b.time));
     modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
 
-    let (times, fastest) = race(&modes, run, SECONDS)?;
+    let (mut times, fastest) = race(&modes, |mode| Ok(run(mode)? * handicap(mode)), SECONDS)?;
+    for (&mode, times) in modes.iter().zip(&mut times) {
+        for seconds in times {
+            *seconds /= handicap(mode);
+        }
+    }
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
     let bare = (0..modes.len()).filter(|&index| modes[index].blocks_kept == 0);

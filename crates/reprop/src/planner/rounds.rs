@@ -13,7 +13,7 @@ const KNOWN: f64 = 0.003;
 /// Rounds of a race at most.
 const RACE: usize = 200;
 /// Standard errors by which what drops out of a race is slower than the fastest.
-const CLEARLY: f64 = 4.0;
+const CLEARLY: f64 = 3.0;
 
 /// Takes samples of every `thing`, in turn, until the ratios of their `seconds` are known.
 pub(super) fn in_turn<T: Copy, S>(
