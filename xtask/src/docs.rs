@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use reprop_report::{Chains, Format, Peers, Results, Run, ladder_svg};
 
+use crate::learning;
+
 /// Documents with parts that are made.
 const DOCUMENTS: [&str; 3] = ["README.md", "GUIDE.md", "docs/petra.md"];
 
@@ -22,6 +24,8 @@ struct Runs {
     train: String,
     /// What stages keep, by formula.
     petra_memory: String,
+    /// What trainings came to.
+    learning: String,
 }
 
 impl Runs {
@@ -41,6 +45,7 @@ impl Runs {
                 .map_err(|error| format!("bench/runs/chains.json: {error}"))?,
             train: text("train-digits.txt")?,
             petra_memory: text("petra-memory.md")?,
+            learning: learning::table(&root.join("bench/runs"))?,
         })
     }
 
@@ -61,6 +66,7 @@ impl Runs {
             "strategies" => Some(Format::Markdown.render(&self.strategies, None)),
             "ladder" => Some(Format::Markdown.render(&self.ladder, None)),
             "peers" => Some(self.peers.markdown("step")),
+            "learning" => Some(self.learning.clone()),
             "petra-memory" => Some(self.petra_memory.clone()),
             "chain-lengths" => Some(self.chains.lengths()),
             "chain-plans" => Some(self.chains.plans()),
@@ -172,8 +178,13 @@ mod tests {
     fn a_stale_document_is_named() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let copy = std::env::temp_dir().join(format!("reprop-docs-{}", std::process::id()));
-        for folder in ["bench/runs", "docs"] {
+        fs::create_dir_all(copy.join("docs")).expect("a folder");
+        for folder in ["bench/runs/cifar10", "bench/runs/sotu"] {
             fs::create_dir_all(copy.join(folder)).expect("a folder");
+            for entry in fs::read_dir(root.join(folder)).expect("a folder") {
+                let file = entry.expect("an entry");
+                fs::copy(file.path(), copy.join(folder).join(file.file_name())).expect("a copy");
+            }
         }
         let runs = [
             "strategies.json",

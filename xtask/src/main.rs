@@ -13,6 +13,7 @@ mod device;
 mod docs;
 mod features;
 mod gate;
+mod learning;
 mod python;
 mod sanitize;
 
