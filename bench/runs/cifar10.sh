@@ -3,7 +3,7 @@
 #
 # Trains small reversible networks and the plain twins of two of them for the same number of epochs, one after the other,
 # each by the recipe of its family; then a small RevRoBERTa on the embedded text. Settings, the metrics of each epoch and
-# the outcome of each run are kept under bench/runs/cifar10/ and bench/runs/sotu/, and drawn. Needs
+# the outcome of each run are kept under bench/runs/cifar10/ and bench/runs/sotu/, drawn, and told in the README. Needs
 # `reprop data get cifar10` once, or the folder of its binary files in REPROP_DATA.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -39,3 +39,5 @@ cifar10 rev-swin --model rev-swin-cifar
 cifar10 rev-mvit --model rev-mvit-cifar
 # As many epochs as its recipe says: in three of them the loss on the test set does not come below 6.
 run sotu rev-roberta --model rev-roberta-base --depth 4 --width 128 --data sotu --sequence 64
+# The table of the README.
+cargo xtask docs
