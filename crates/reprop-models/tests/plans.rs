@@ -4,8 +4,8 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{
-    CostBook, Costs, Error, Input, Kernels, Mode, Network, Pass, Plan, Refusal, Strategy, Target, cost_key,
-    gradient_digest,
+    CostBook, Costs, Error, Input, Kernels, Mode, Network, Pass, Plan, Refusal, Strategy, Target, Tried,
+    cost_key, gradient_digest,
 };
 use reprop_models::{RevMvitConfig, RevResNetConfig, RevSwinConfig, RevVitConfig, Vit};
 
@@ -341,4 +341,22 @@ fn keys_differ_where_costs_do() {
     for other in others {
         assert_ne!(plain, other);
     }
+}
+
+#[test]
+fn what_is_not_clearly_faster_than_what_was_run_is_refused_as_such() {
+    let network = small();
+    let (stored, ..) = ends(&network);
+    let mut costs = costs(&network, 0.0);
+    let plan = |costs: &Costs| network.plan(BATCH, &pass(), stored - 1, costs).expect("a plan");
+    let promising = *plan(&costs).chosen();
+    let bare = Mode { blocks_kept: 0, overlap: false, recompute_transitions: false };
+    assert_ne!(promising.mode, bare);
+    costs.tried = vec![Tried { mode: bare, seconds: 1.05 * promising.time }];
+    let doubtful = plan(&costs);
+    assert_eq!(doubtful.chosen().mode, bare);
+    let refused = doubtful.candidates.iter().find(|candidate| candidate.mode == promising.mode);
+    assert_eq!(refused.and_then(|candidate| candidate.refused), Some(Refusal::Doubtful));
+    costs.tried[0].seconds = 1.2 * promising.time;
+    assert_eq!(plan(&costs).chosen().mode, promising.mode);
 }

@@ -66,6 +66,8 @@ pub enum Refusal {
         /// The time that it takes more.
         by: f64,
     },
+    /// It may be faster, but not surely, or not by enough for the memory that it takes.
+    Doubtful,
 }
 
 impl fmt::Display for Refusal {
@@ -74,6 +76,7 @@ impl fmt::Display for Refusal {
             Self::OverBudget { lacks } => write!(formatter, "lacks {lacks} bytes"),
             Self::NoNeed => formatter.write_str("everything fits without it"),
             Self::Slower { .. } => formatter.write_str("slower"),
+            Self::Doubtful => formatter.write_str("not clearly faster"),
         }
     }
 }
@@ -107,6 +110,7 @@ impl Plan {
                 Some(lacks) if lacks > 0 => Some(Refusal::OverBudget { lacks }),
                 _ if index == chosen => None,
                 _ if chosen == 0 => Some(Refusal::NoNeed),
+                _ if candidate.time < least => Some(Refusal::Doubtful),
                 _ => Some(Refusal::Slower { by: candidate.time - least }),
             };
         }
