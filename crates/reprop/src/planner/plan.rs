@@ -157,7 +157,7 @@ const UNTRIED: f64 = 1.1;
 
 /// How many times faster a mode has to be for the memory that it takes: kept blocks must be worth it.
 pub(super) fn handicap(mode: Mode) -> f64 {
-    if mode.blocks_kept > 0 { 1.02 } else { 1.0 }
+    if mode.blocks_kept > 0 { 1.01 } else { 1.0 }
 }
 
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the

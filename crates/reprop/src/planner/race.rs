@@ -2,8 +2,8 @@
 //!
 //! A sum over parts tells nearly what a mode takes, but not how a machine's caches and threads like it. So those that
 //! promise most run beside those that the probe ran, all in the same rounds, and count from then on with the times that
-//! this shows. Modes with kept blocks are many, and nearly equal; of such the one that was lucky would win. So what the
-//! rounds leave in doubt counts against them.
+//! this shows. Many are nearly equal, and of such the one that was lucky would win. So what the rounds leave in doubt counts
+//! against all of them but one: recovery with nothing kept, beside gradients where there is room for that.
 
 use crate::engine::Sizes;
 use crate::{Costs, Mode, Plan, Result, Tried};
@@ -12,7 +12,7 @@ use super::plan::handicap;
 use super::rounds::{median, race, ratio, ratio_at_most};
 
 /// Seconds of a race.
-const SECONDS: f64 = 12.0;
+const SECONDS: f64 = 16.0;
 /// Modes that run beside those of the probe.
 const PROMISING: usize = 3;
 
@@ -47,15 +47,15 @@ pub(super) fn settle(
     }
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
-    let bare = (0..modes.len()).filter(|&index| modes[index].blocks_kept == 0);
-    let bare = bare.min_by(|&a, &b| seconds[a].total_cmp(&seconds[b]));
+    // Of equals the first, which the probe ran.
+    let bare = (0..modes.len()).rev().filter(|&index| modes[index].blocks_kept == 0);
+    let usual = bare.max_by_key(|&index| modes[index].overlap);
     // The machine may have become faster or slower since the probe.
     costs.scale(seconds[0] / costs.tried[0].seconds);
     costs.tried = (0..modes.len())
         .map(|index| {
-            let doubted = |bare: usize| seconds[bare] * ratio_at_most(&times[index], &times[bare]);
-            let kept = modes[index].blocks_kept > 0;
-            let seconds = bare.filter(|_| kept).map_or(seconds[index], doubted);
+            let doubted = |usual: usize| seconds[usual] * ratio_at_most(&times[index], &times[usual]);
+            let seconds = usual.filter(|&usual| usual != index).map_or(seconds[index], doubted);
             Tried { mode: modes[index], seconds }
         })
         .collect();

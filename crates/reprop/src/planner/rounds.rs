@@ -98,11 +98,11 @@ pub(super) fn ratio(times: &[f64], to: &[f64]) -> f64 {
     median(ratios(times, to))
 }
 
-/// The least [`ratio`] that the rounds speak against: two standard errors above what they show, and more for few rounds,
-/// about as Student's distribution has it.
+/// A [`ratio`] that is hardly larger in truth: a standard error above what the rounds show, and more for few of them, about
+/// as Student's distribution has it.
 pub(super) fn ratio_at_most(times: &[f64], to: &[f64]) -> f64 {
     let ratios = ratios(times, to);
-    let errors = 2.0 + 4.0 / ratios.len() as f64;
+    let errors = 1.0 + 4.0 / ratios.len() as f64;
     let error = error(&ratios);
     median(ratios) * (1.0 + errors * error)
 }
