@@ -87,9 +87,15 @@ fn a_pipeline_learns_and_tells_what_each_stage_held_and_draws_a_row_for_each() {
     assert!(last_line(&text)["test_accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.5), "{text}");
     assert!(text.contains("kept inputs"), "{text}");
     let trace: Value = serde_json::from_slice(&fs::read(trace).expect("a trace")).expect("JSON");
-    let rows = trace["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "M");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let rows = events.iter().filter(|event| event["ph"] == "M");
     let names: Vec<&str> = rows.filter_map(|row| row["args"]["name"].as_str()).collect();
     assert_eq!(names, ["stage 0", "stage 1"]);
+    // Each stage sends and receives one message a batch, and some more when it ends.
+    for stage in 0..2 {
+        let messages = events.iter().filter(|event| event["tid"] == stage && event["name"] == "message");
+        assert!(messages.count() >= 2 * 1600, "stage {stage}");
+    }
 }
 
 /// Starts a run and waits until it has written `lines` lines of metrics.

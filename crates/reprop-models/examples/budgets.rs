@@ -5,7 +5,8 @@
 //! the memory of pareprop, at batches of 1 to 16. Everything that is compared runs in turn, and is compared round by round;
 //! a predicted time, with steps taken as soon as the plan is made, of three plans for the one in the middle.
 //!
-//! `budgets [SECONDS]` measures each case for about so many seconds; 10 by default.
+//! `budgets [SECONDS]` measures each case for about so many seconds, 10 by default; `auto` beside the better of the two for up
+//! to six times as long, until the ratio is known to a third of its bound.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -42,7 +43,11 @@ const THIRDS: [u64; 4] = [0, 1, 2, 3];
 /// Plans that are made for each budget, one after the other: a machine that slows down for a moment spoils one of them.
 const PLANS: usize = 3;
 /// Rounds that a case has at least, and at most.
-const ROUNDS: std::ops::Range<usize> = 25..100;
+const ROUNDS: std::ops::Range<usize> = 25..1000;
+/// The standard error that a ratio may have: of the bound on `auto`, a third.
+const KNOWN: f64 = SLOWER / 3.0;
+/// How many times the seconds of a case may go into making a ratio known.
+const PATIENCE: f64 = 6.0;
 /// Where tables run out of bounds.
 const PEAK: f64 = 0.05;
 const TIME: f64 = 0.15;
@@ -158,7 +163,7 @@ impl Rounds {
         network: &N,
         (images, labels): &(Tensor<4>, Tensor<1, Int>),
         strategies: &[Strategy],
-        seconds: f64,
+        enough: impl Fn(&Self, f64) -> bool,
     ) -> Result<Self> {
         let mut rounds = Self {
             seconds: vec![Vec::new(); strategies.len()],
@@ -172,7 +177,7 @@ impl Rounds {
                 rounds.seconds.iter_mut().for_each(Vec::clear);
                 begin = Instant::now();
             }
-            if round > ROUNDS.start && begin.elapsed().as_secs_f64() > seconds {
+            if round > ROUNDS.start && enough(&rounds, begin.elapsed().as_secs_f64()) {
                 break;
             }
             for turn in 0..strategies.len() {
@@ -196,8 +201,22 @@ impl Rounds {
         if self.strategies[index] == self.strategies[other] {
             return 0.0;
         }
-        let pairs = self.seconds[index].iter().zip(&self.seconds[other]);
-        median(pairs.map(|(one, other)| one / other).collect()) - 1.0
+        median(self.ratios(index, other)) - 1.0
+    }
+
+    fn ratios(&self, index: usize, other: usize) -> Vec<f64> {
+        self.seconds[index].iter().zip(&self.seconds[other]).map(|(one, other)| one / other).collect()
+    }
+
+    /// About the standard error of [`Self::slower`], from the quartiles.
+    fn error(&self, index: usize, other: usize) -> f64 {
+        if self.strategies[index] == self.strategies[other] {
+            return 0.0;
+        }
+        let mut ratios = self.ratios(index, other);
+        ratios.sort_by(f64::total_cmp);
+        let quarter = ratios.len() / 4;
+        (ratios[ratios.len() - 1 - quarter] - ratios[quarter]) / (ratios.len() as f64).sqrt()
     }
 }
 
@@ -228,7 +247,7 @@ impl Clocked {
     ) -> Result<Self> {
         let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget)?;
         let plan = network.plan(data.0.dims()[0], &pass(), budget, &costs)?;
-        let steps = Rounds::of(network, data, &[plan.strategy()], seconds)?;
+        let steps = Rounds::of(network, data, &[plan.strategy()], |_, passed| passed > seconds)?;
         Ok(Self { plan, seconds: steps.median(0) })
     }
 
@@ -264,7 +283,7 @@ fn budgets<const D: usize, N: Classifier<D>>(
     let strategies: Vec<Strategy> =
         plans.iter().map(|clocked| clocked.plan.strategy()).chain(fixed).collect();
     // Seven things take turns here, and three in the other table.
-    let rounds = Rounds::of(network, &data, &strategies, 2.0 * seconds)?;
+    let rounds = Rounds::of(network, &data, &strategies, |_, passed| passed > 2.0 * seconds)?;
     let better = if rounds.median(reprop) <= rounds.median(pareprop) { reprop } else { pareprop };
 
     let mut misses = 0;
@@ -314,15 +333,19 @@ fn auto<const D: usize, N: Classifier<D>>(
     let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget)?;
     let plan = network.plan(batch, &pass(), budget, &costs)?;
     let strategies = [Strategy::Reprop, Strategy::PaReprop, plan.strategy()];
-    let rounds = Rounds::of(network, &data, &strategies, seconds)?;
+    let better = |rounds: &Rounds| usize::from(rounds.median(1) < rounds.median(0));
+    let rounds = Rounds::of(network, &data, &strategies, |rounds, passed| {
+        passed > seconds && (passed > PATIENCE * seconds || rounds.error(2, better(rounds)) < KNOWN)
+    })?;
     let [reprop, pareprop, auto] = [0, 1, 2].map(|index| rounds.median(index));
-    let slower = rounds.slower(2, usize::from(pareprop < reprop));
+    let (slower, error) = (rounds.slower(2, better(&rounds)), rounds.error(2, better(&rounds)));
     let mut misses = 0;
     let verdict = verdict(&mut misses, &[(slower > SLOWER, "slower")]);
     println!(
-        "| {name} | {batch} | {} | {reprop:.4} | {pareprop:.4} | {auto:.4} | {:+.2} % | {verdict} |",
+        "| {name} | {batch} | {} | {reprop:.4} | {pareprop:.4} | {auto:.4} | {:+.2} ± {:.2} % | {verdict} |",
         plan.name(plan.chosen()),
         100.0 * slower,
+        100.0 * error,
     );
     Ok(misses)
 }

@@ -61,7 +61,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         let mut tensors = Vec::new();
         streams.pack(&mut tensors);
         target.pack(&mut tensors);
-        self.transport.send(Side::Above, Message::new(self.header(Kind::Probe, batch), tensors))
+        self.send(Side::Above, Message::new(self.header(Kind::Probe, batch), tensors))
     }
 
     /// True gradients from above.
@@ -105,7 +105,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             streams.pack(&mut tensors);
         }
         let header: Header = self.header(Kind::Probed, batch);
-        self.transport.send(Side::Below, Message::new(header, tensors))
+        self.send(Side::Below, Message::new(header, tensors))
     }
 }
 

@@ -56,7 +56,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             }
         }
         if !self.ends() {
-            self.transport.send(Side::Above, Message::new(self.header(Kind::Close, 0), Vec::new()))?;
+            self.send(Side::Above, Message::new(self.header(Kind::Close, 0), Vec::new()))?;
         }
         let mut owners: HashMap<String, usize> = HashMap::new();
         let mut gathered = Vec::new();
@@ -68,7 +68,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         }
         if !self.begins() {
             let summary = Message::new(self.header(Kind::Summary, 0), vec![stages[0].pack()]);
-            self.transport.send(Side::Below, summary)?;
+            self.send(Side::Below, summary)?;
         }
         while !self.ends() {
             let message = self.receive(Side::Above)?;
@@ -81,7 +81,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
                 Kind::Evaluated => self.pass_down(message)?,
                 Kind::Probed => self.align_down(message)?,
                 Kind::Parameter | Kind::Summary if !self.begins() => {
-                    self.transport.send(Side::Below, message)?;
+                    self.send(Side::Below, message)?;
                 }
                 Kind::Summary => {
                     let summary = message.tensors.first().and_then(Summary::unpack);
@@ -101,7 +101,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         }
         let report = Report { saved: self.saved_here_and_above(), ..Report::default() };
         let close = Message::new(self.header(Kind::Close, 0), vec![report.pack()]);
-        self.transport.send(Side::Below, close)?;
+        self.send(Side::Below, close)?;
         Ok(Outcome { network: self.network, stages, score: None, batches })
     }
 
@@ -118,7 +118,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         }
         let _ = id;
         let header = Header { label: name, ..self.header(Kind::Parameter, stage as u64) };
-        self.transport.send(Side::Below, Message::new(header, vec![data]))
+        self.send(Side::Below, Message::new(header, vec![data]))
     }
 
     /// A parameter of a stage above, in the first stage.

@@ -46,7 +46,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
             Wire::pack(streams, &mut tensors);
             Wire::pack(target, &mut tensors);
             let header = Header { flags, ..self.header(Kind::Evaluate, position) };
-            return self.transport.send(Side::Above, Message::new(header, tensors));
+            return self.send(Side::Above, Message::new(header, tensors));
         }
         let output = stage.predict(entry, &pass).map_err(failed)?;
         let Score { right, seen } = self.job.score(output, target);
@@ -63,7 +63,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
     /// Hands a test's result down, or to the job.
     pub(crate) fn pass_down(&mut self, message: Message) -> Result<()> {
         if !self.begins() {
-            return self.transport.send(Side::Below, message);
+            return self.send(Side::Below, message);
         }
         let values: Vec<u64> =
             message.tensors.iter().flat_map(|data| data.iter::<i64>()).map(|n| n as u64).collect();

@@ -1,9 +1,10 @@
 //! What a stage says to its neighbours, and hears from them.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use burn::tensor::TensorData;
-use reprop::{Descent, Streams, Target};
+use reprop::{Activity, Descent, Streams, Target};
 
 use crate::{
     Error, Header, Job, Kind, Message, Orders, Piped, Report, Result, Settings, Side, Transport, Wire, Worker,
@@ -66,7 +67,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         streams.pack(&mut tensors);
         target.pack(&mut tensors);
         let header = Header { flags: orders.flags(), ..self.header(kind, batch) };
-        self.transport.send(Side::Above, Message::new(header, tensors))
+        self.send(Side::Above, Message::new(header, tensors))
     }
 
     pub(crate) fn send_down(
@@ -80,7 +81,7 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         if let Some(streams) = streams {
             streams.pack(&mut tensors);
         }
-        self.transport.send(Side::Below, Message::new(self.header(Kind::Backward, batch), tensors))
+        self.send(Side::Below, Message::new(self.header(Kind::Backward, batch), tensors))
     }
 
     pub(crate) fn unpack_up(&self, message: Message) -> Result<(Streams<D>, Target<D, N>)> {
@@ -92,11 +93,33 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         unpacked.ok_or_else(|| self.unexpected("streams and targets", found))
     }
 
+    /// Sends, and waits while the link has no room.
+    pub(crate) fn send(&mut self, to: Side, message: Message) -> Result<()> {
+        let start = Instant::now();
+        self.transport.send(to, message)?;
+        self.note_message(self.border(to), start);
+        Ok(())
+    }
+
+    /// The place above the border to a neighbour.
+    fn border(&self, side: Side) -> usize {
+        let Range { start, end } = self.places();
+        if side == Side::Below { start } else { end }
+    }
+
+    /// Notes a message that was begun at `start` and is done now.
+    pub(crate) fn note_message(&self, place: usize, start: Instant) {
+        if let Some(trace) = self.job.trace(self.worker()) {
+            trace.since(Activity::Message, place, start);
+        }
+    }
+
     /// The next message from a neighbour, if it is whole and of this run.
     pub(crate) fn receive(&mut self, from: Side) -> Result<Message> {
         let start = Instant::now();
         let message = self.transport.receive(from)?;
         self.waited_micros += start.elapsed().as_micros() as u64;
+        self.note_message(self.border(from), start);
         message.verify(self.index)?;
         if message.header.run != self.settings.run {
             let expected = format!("a message of run {:016x}", self.settings.run);

@@ -2,7 +2,7 @@
 
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Device;
-use reprop::{Head, Input, Network, Output, Pass, Stem, Target};
+use reprop::{Head, Input, Network, Output, Pass, Stem, Target, Trace};
 
 use crate::{Report, Wire};
 
@@ -65,6 +65,12 @@ pub trait Job<const D: usize, N: Piped<D>>: Sync {
     /// The pass of a training batch in a worker. Workers are counted through the stages of the first replica, then those of
     /// the next.
     fn pass(&self, worker: usize, batch: u64) -> Pass;
+
+    /// Where to note what a worker does, and when; nowhere by default.
+    fn trace(&self, worker: usize) -> Option<&Trace> {
+        let _ = worker;
+        None
+    }
 
     /// The pass of a test batch in any worker.
     fn evaluation_pass(&self, position: u64) -> Pass;

@@ -5,6 +5,7 @@
 //! statistics of batch norms are each replica's own, as are the messages; the first replica's are kept at the end.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use burn::optim::GradientsParams;
 use reprop::{Gradients, named_gradients};
@@ -81,7 +82,9 @@ impl<const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'_, D, N, J
         tensors: Vec<burn::tensor::TensorData>,
     ) -> Result<Vec<Message>> {
         let header = crate::Header { flags, ..self.header(kind, self.updates) };
+        let start = Instant::now();
         let all = self.transport.gather(self.replica, Message::new(header, tensors))?;
+        self.note_message(self.places().start, start);
         let mut saved = Some(u64::MAX);
         for message in &all {
             message.verify(self.index)?;

@@ -150,7 +150,12 @@ impl<'j, const D: usize, N: Piped<D>, J: Job<D, N>, T: Transport> Worker<'j, D, 
     /// The pass of a batch, counted by this stage's meter.
     pub(crate) fn pass(&self, batch: u64) -> Pass {
         let weight = 1.0 / (self.settings.accumulate * self.settings.replicas as u64) as f64;
-        self.job.pass(self.worker(), self.number(batch)).meter(self.meter.clone()).loss_weight(weight)
+        let pass = self.job.pass(self.worker(), self.number(batch));
+        let pass = pass.meter(self.meter.clone()).loss_weight(weight);
+        match self.job.trace(self.worker()) {
+            Some(trace) => pass.trace(trace),
+            None => pass,
+        }
     }
 
     /// Gradients of one block beside the recovery of another, if there is a thread for each.

@@ -15,9 +15,14 @@ pub enum Activity {
     Grads,
     /// A snapshot on its way to storage or back.
     Io,
+    /// A message to or from a neighbouring stage, and the wait for it.
+    Message,
 }
 
 impl Activity {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Forward, Self::Recover, Self::Grads, Self::Io, Self::Message];
+
     /// A name for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -25,6 +30,7 @@ impl Activity {
             Self::Recover => "recover",
             Self::Grads => "grads",
             Self::Io => "I/O",
+            Self::Message => "message",
         }
     }
 }
@@ -34,7 +40,8 @@ impl Activity {
 pub struct Span {
     /// What it was.
     pub activity: Activity,
-    /// The place in the network: 0 the stem, then the pieces, then the head. In a chain, the step.
+    /// The place in the network: 0 the stem, then the pieces, then the head. In a chain, the step; of a message, the place
+    /// above the border that it crosses, or the first place of a stage that talks to its replicas.
     pub place: usize,
     /// The thread of the pool it began on; [`Trace::IO`] for transfers.
     pub worker: usize,
@@ -85,7 +92,16 @@ impl Trace {
     pub const IO: usize = 1 << 16;
 
     /// Notes what ran from `begin` until now.
-    pub(crate) fn since(&self, activity: Activity, place: usize, begin: Instant) {
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use reprop::{Activity, Trace};
+    ///
+    /// let (trace, begin) = (Trace::new(), Instant::now());
+    /// trace.since(Activity::Message, 3, begin);
+    /// assert_eq!(trace.spans()[0].place, 3);
+    /// ```
+    pub fn since(&self, activity: Activity, place: usize, begin: Instant) {
         let worker = match activity {
             Activity::Io => Self::IO,
             _ => rayon::current_thread_index().unwrap_or(0),

@@ -69,11 +69,11 @@ impl<const D: usize, N: Piped<D>, S: Staged<D, N>> Job<D, N> for StagedJob<'_, S
     fn pass(&self, worker: usize, batch: u64) -> Pass {
         let pass = self.numbered(Pass::training(self.training.common().settings.seed).step(batch));
         let last = (worker + 1).is_multiple_of(self.pipeline.stages.len().max(1));
-        let pass = pass.side(self.training.side(batch, last));
-        match self.traces.get(worker) {
-            Some(trace) => pass.trace(trace),
-            None => pass,
-        }
+        pass.side(self.training.side(batch, last))
+    }
+
+    fn trace(&self, worker: usize) -> Option<&Trace> {
+        self.traces.get(worker)
     }
 
     fn evaluation_pass(&self, position: u64) -> Pass {

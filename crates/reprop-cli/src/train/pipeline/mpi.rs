@@ -21,8 +21,6 @@ use super::{SILENCE, failure, finish, leave, make_job, ranks, run_number};
 /// Made in the folder of a run by the first rank that fails.
 const STOPPED: &str = "stopped";
 
-const ACTIVITIES: [Activity; 4] = [Activity::Forward, Activity::Recover, Activity::Grads, Activity::Io];
-
 /// A span as it travels: activity, place, begin, seconds, fused.
 type SpanNumbers = (String, usize, f64, f64, bool);
 
@@ -144,7 +142,7 @@ fn collect(universe: &Universe, mine: &[Span]) -> Result<Vec<Vec<Span>>, Failure
     let read = |bytes: Vec<u8>| -> Result<Vec<Span>, Failure> {
         let numbers: Vec<SpanNumbers> = serde_json::from_slice(&bytes)?;
         let span = |(name, place, begin, seconds, fused): SpanNumbers| {
-            let activity = ACTIVITIES.into_iter().find(|activity| activity.name() == name)?;
+            let activity = Activity::ALL.into_iter().find(|activity| activity.name() == name)?;
             Some(Span { activity, place, worker: 0, begin, seconds, fused })
         };
         Ok(numbers.into_iter().filter_map(span).collect())
