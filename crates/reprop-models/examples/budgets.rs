@@ -5,8 +5,8 @@
 //! the memory of pareprop, at batches of 1 to 16. Everything that is compared runs in turn, and is compared round by round;
 //! a predicted time, with steps taken as soon as the plan is made, of three plans for the one in the middle.
 //!
-//! `budgets [SECONDS]` measures each case for about so many seconds, 10 by default; `auto` beside the better of the two for up
-//! to six times as long, until the ratio is known to a third of its bound.
+//! `budgets [SECONDS]` measures each case for so many seconds, 10 by default, and up to six times as long until its ratios are
+//! known to a third of their bound.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -44,9 +44,9 @@ const THIRDS: [u64; 4] = [0, 1, 2, 3];
 const PLANS: usize = 3;
 /// Rounds that a case has at least, and at most.
 const ROUNDS: std::ops::Range<usize> = 25..1000;
-/// The standard error that a ratio may have: of the bound on `auto`, a third.
-const KNOWN: f64 = SLOWER / 3.0;
-/// How many times the seconds of a case may go into making a ratio known.
+/// The standard error that a ratio may have, of its bound.
+const KNOWN: f64 = 1.0 / 3.0;
+/// How many times the seconds of a case may go into making its ratios known.
 const PATIENCE: f64 = 6.0;
 /// Where tables run out of bounds.
 const PEAK: f64 = 0.05;
@@ -208,6 +208,17 @@ impl Rounds {
         self.seconds[index].iter().zip(&self.seconds[other]).map(|(one, other)| one / other).collect()
     }
 
+    /// Whether `slower` of all `pairs` is known as well as their `bound` needs, or took too long.
+    fn known(&self, pairs: &[(usize, usize)], bound: f64, passed: f64, seconds: f64) -> bool {
+        let known = || pairs.iter().all(|&(index, other)| self.error(index, other) < KNOWN * bound);
+        passed > seconds && (passed > PATIENCE * seconds || known())
+    }
+
+    /// The better of two.
+    fn better(&self, one: usize, other: usize) -> usize {
+        if self.median(one) <= self.median(other) { one } else { other }
+    }
+
     /// About the standard error of [`Self::slower`], from the quartiles.
     fn error(&self, index: usize, other: usize) -> f64 {
         if self.strategies[index] == self.strategies[other] {
@@ -282,28 +293,33 @@ fn budgets<const D: usize, N: Classifier<D>>(
     let [reprop, pareprop, stored] = [0, 1, 2].map(|index| plans.len() + index);
     let strategies: Vec<Strategy> =
         plans.iter().map(|clocked| clocked.plan.strategy()).chain(fixed).collect();
+    // Each beside what stands at its end, or the plan of the next smaller budget.
+    let pairs = |rounds: &Rounds| {
+        let beside = |index| match index {
+            0 => rounds.better(reprop, pareprop),
+            _ if index == THIRDS.len() - 1 => stored,
+            _ => index - 1,
+        };
+        (0..THIRDS.len()).map(|index| (index, beside(index))).collect::<Vec<_>>()
+    };
     // Seven things take turns here, and three in the other table.
-    let rounds = Rounds::of(network, &data, &strategies, |_, passed| passed > 2.0 * seconds)?;
-    let better = if rounds.median(reprop) <= rounds.median(pareprop) { reprop } else { pareprop };
+    let rounds = Rounds::of(network, &data, &strategies, |rounds, passed| {
+        rounds.known(&pairs(rounds), ENDS, passed, 2.0 * seconds)
+    })?;
 
     let mut misses = 0;
-    for (index, clocked) in plans.iter().enumerate() {
+    for (clocked, (index, other)) in plans.iter().zip(pairs(&rounds)) {
         let plan = &clocked.plan;
         let chosen = plan.chosen();
         let measured = rounds.peaks[index];
         let peak_off = chosen.prediction.activation_peak as f64 / measured as f64 - 1.0;
         let time_off = clocked.off();
-        // Beside what stands at its end, or the plan of the next smaller budget.
-        let (beside, bound) = match index {
-            0 => (rounds.slower(index, better), ENDS),
-            _ if index == THIRDS.len() - 1 => (rounds.slower(index, stored), ENDS),
-            _ => (rounds.slower(index, index - 1), ENDS),
-        };
+        let beside = rounds.slower(index, other);
         let wrong = [
             (measured > plan.budget, "over budget"),
             (peak_off.abs() > PEAK, "peak"),
             (time_off.abs() > TIME, "time"),
-            (beside > bound, "slower"),
+            (beside > ENDS, "slower"),
         ];
         println!(
             "| {name} | {} | {} | {} | {measured} | {:+.1} % | {:.4} | {:.4} | {:+.1} % | {:+.1} % | {} |",
@@ -333,12 +349,12 @@ fn auto<const D: usize, N: Classifier<D>>(
     let costs = network.measure(data.0.clone(), data.1.clone(), &pass(), budget)?;
     let plan = network.plan(batch, &pass(), budget, &costs)?;
     let strategies = [Strategy::Reprop, Strategy::PaReprop, plan.strategy()];
-    let better = |rounds: &Rounds| usize::from(rounds.median(1) < rounds.median(0));
     let rounds = Rounds::of(network, &data, &strategies, |rounds, passed| {
-        passed > seconds && (passed > PATIENCE * seconds || rounds.error(2, better(rounds)) < KNOWN)
+        rounds.known(&[(2, rounds.better(0, 1))], SLOWER, passed, seconds)
     })?;
     let [reprop, pareprop, auto] = [0, 1, 2].map(|index| rounds.median(index));
-    let (slower, error) = (rounds.slower(2, better(&rounds)), rounds.error(2, better(&rounds)));
+    let better = rounds.better(0, 1);
+    let (slower, error) = (rounds.slower(2, better), rounds.error(2, better));
     let mut misses = 0;
     let verdict = verdict(&mut misses, &[(slower > SLOWER, "slower")]);
     println!(
