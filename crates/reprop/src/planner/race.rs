@@ -22,7 +22,7 @@ pub(super) fn settle(
     sizes: &Sizes,
     batch: usize,
     budget: u64,
-    mut run: impl FnMut(Mode) -> Result<f64>,
+    run: impl FnMut(Mode) -> Result<f64>,
 ) -> Result<()> {
     let plan = Plan::new(sizes, batch, budget, costs)?;
     let mut modes: Vec<Mode> = costs.tried.iter().map(|tried| tried.mode).collect();
@@ -39,12 +39,7 @@ pub(super) fn settle(
     others.sort_by(|a, b| a.time.total_cmp(&b.time));
     modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
 
-    let (mut times, fastest) = race(&modes, |mode| Ok(run(mode)? * handicap(mode)), SECONDS)?;
-    for (&mode, times) in modes.iter().zip(&mut times) {
-        for seconds in times {
-            *seconds /= handicap(mode);
-        }
-    }
+    let (times, fastest) = race(&modes, run, handicap, SECONDS)?;
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
     // Of equals the first, which the probe ran.

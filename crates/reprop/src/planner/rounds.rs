@@ -26,12 +26,10 @@ pub(super) fn in_turn<T: Copy, S>(
         sample(thing)?;
     }
     let mut samples: Vec<Vec<S>> = things.iter().map(|_| Vec::new()).collect();
+    let all: Vec<usize> = (0..things.len()).collect();
     let begin = Instant::now();
     for round in 0..ROUNDS.end {
-        // Each comes after each other one in turn, both ways round: what ran before leaves its caches and its memory.
-        for turn in 0..things.len() {
-            let turn = if round % 2 == 0 { turn } else { things.len() - 1 - turn };
-            let index = (round / 2 + turn) % things.len();
+        for index in order(round, &all) {
             samples[index].push(sample(things[index])?);
         }
         let times = |samples: &Vec<S>| samples.iter().map(&seconds).collect::<Vec<_>>();
@@ -49,11 +47,24 @@ pub(super) fn in_turn<T: Copy, S>(
     Ok(samples)
 }
 
-/// Seconds of the rounds in which each of `things` took part, from the first on, and the fastest of them. What is clearly
-/// slower drops out, so that the time goes to what is hard to tell apart; until one is left, or so many `seconds` have passed.
+/// The turns of a round. Each comes after each other one at times, both ways round: what ran before leaves its caches and its
+/// memory.
+fn order(round: usize, running: &[usize]) -> Vec<usize> {
+    let mut turns = running.to_vec();
+    turns.rotate_left(round / 2 % running.len().max(1));
+    if round % 2 == 1 {
+        turns.reverse();
+    }
+    turns
+}
+
+/// Seconds of the rounds in which each of `things` took part, from the first on, and the one that won. What clearly takes
+/// longer drops out, so that the time goes to what is hard to tell apart; until one is left, or so many `seconds` have passed.
+/// A second of a thing counts as much as its `handicap`.
 pub(super) fn race<T: Copy>(
     things: &[T],
     mut sample: impl FnMut(T) -> Result<f64>,
+    handicap: impl Fn(T) -> f64,
     seconds: f64,
 ) -> Result<(Vec<Vec<f64>>, usize)> {
     for &thing in things {
@@ -64,22 +75,19 @@ pub(super) fn race<T: Copy>(
     let mut fastest = 0;
     let begin = Instant::now();
     for round in 0..RACE {
-        running.rotate_left(1);
-        let turns: Vec<usize> =
-            if round % 2 == 0 { running.clone() } else { running.iter().rev().copied().collect() };
-        for index in turns {
+        for index in order(round, &running) {
             times[index].push(sample(things[index])?);
         }
         if round + 1 < ROUNDS.start {
             continue;
         }
         let first = running[0];
-        let to_first = |&index: &usize| ratio(&times[index], &times[first]);
+        let to_first = |&index: &usize| ratio(&times[index], &times[first]) * handicap(things[index]);
         fastest = running.iter().copied().min_by(|a, b| to_first(a).total_cmp(&to_first(b))).unwrap_or(0);
         running.retain(|&index| {
             let ratios = ratios(&times[index], &times[fastest]);
             let error = error(&ratios);
-            median(ratios) <= 1.0 + CLEARLY * error
+            median(ratios) * handicap(things[index]) / handicap(things[fastest]) <= 1.0 + CLEARLY * error
         });
         let passed = begin.elapsed().as_secs_f64();
         if passed > seconds || running.len() == 1 && passed > SECONDS {
@@ -127,5 +135,46 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
         (0, 0) => 0.0,
         (middle, 0) => f64::midpoint(values[middle - 1], values[middle]),
         (middle, _) => values[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds that jitter by up to 4 %, alike in all runs.
+    fn jitter(call: &mut u64) -> f64 {
+        *call += 1;
+        let mixed = call.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
+        0.96 + 0.08 * bits as f64 / (1_u64 << 24) as f64
+    }
+
+    #[test]
+    fn what_is_clearly_slower_drops_out_of_a_race_and_the_fastest_wins() {
+        let mut call = 0;
+        let sample = |seconds: f64| Ok(seconds * jitter(&mut call));
+        let (times, won) = race(&[1.3, 1.0, 1.01], sample, |_| 1.0, f64::INFINITY).expect("a race");
+        assert_eq!(won, 1);
+        assert!(times[0].len() < 20 && times[1].len() > 40, "{:?}", times.iter().map(Vec::len));
+        assert!((ratio(&times[0], &times[1]) - 1.3).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_handicap_decides_between_equals_and_leaves_times_as_they_were() {
+        let mut call = 0;
+        let sample = |_: usize| Ok(jitter(&mut call));
+        let handicap = |thing| if thing == 0 { 1.05 } else { 1.0 };
+        let (times, won) = race(&[0, 1], sample, handicap, f64::INFINITY).expect("a race");
+        assert_eq!(won, 1);
+        assert!((ratio(&times[0], &times[1]) - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn each_runs_after_each_other_one() {
+        let rounds = (0..6).map(|round| order(round, &[0, 1, 2]));
+        let followed: std::collections::BTreeSet<[usize; 2]> =
+            rounds.flat_map(|turns| [[turns[0], turns[1]], [turns[1], turns[2]]]).collect();
+        assert_eq!(followed.len(), 6);
     }
 }
