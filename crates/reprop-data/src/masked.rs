@@ -28,8 +28,6 @@ pub struct MaskedSequence {
     pub tokens: Vec<i64>,
     /// What it is asked for, [`NOT_ASKED`] elsewhere.
     pub targets: Vec<i64>,
-    /// Whether a place is padding.
-    pub padding: Vec<bool>,
 }
 
 impl MaskedText {
@@ -66,8 +64,7 @@ impl MaskedText {
     ///
     /// Panics if there is no such sequence.
     pub fn sequence(&self, index: usize, seed: u64, epoch: u64) -> MaskedSequence {
-        let room = self.length - 2;
-        let text = &self.tokens[index * room..((index + 1) * room).min(self.tokens.len())];
+        let text = self.text(index);
         let SpecialTokens { begin, padding, end, mask } = self.special;
         let key = Key::new(Use::Mask, &[seed, epoch, index as u64]);
         let filled = text.len() + 2;
@@ -89,8 +86,22 @@ impl MaskedText {
                 _ => tokens[place],
             };
         }
-        let padding = (0..self.length).map(|place| place >= filled).collect();
-        MaskedSequence { tokens, targets, padding }
+        MaskedSequence { tokens, targets }
+    }
+
+    /// Which places of sequence `index` are padding, in every epoch.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such sequence.
+    pub fn padding(&self, index: usize) -> Vec<bool> {
+        let filled = self.text(index).len() + 2;
+        (0..self.length).map(|place| place >= filled).collect()
+    }
+
+    fn text(&self, index: usize) -> &[u32] {
+        let room = self.length - 2;
+        &self.tokens[index * room..((index + 1) * room).min(self.tokens.len())]
     }
 }
 
@@ -108,9 +119,9 @@ mod tests {
         let text = text(98 * 200, 100);
         let (mut masked, mut other, mut same) = (0, 0, 0);
         for index in 0..text.len() {
-            let MaskedSequence { tokens, targets, padding } = text.sequence(index, 1, 2);
+            let MaskedSequence { tokens, targets } = text.sequence(index, 1, 2);
             assert_eq!(targets.iter().filter(|&&target| target != NOT_ASKED).count(), 15);
-            assert!(padding.iter().all(|padding| !padding));
+            assert!(text.padding(index).iter().all(|padding| !padding));
             for (place, (token, target)) in tokens.into_iter().zip(targets).enumerate() {
                 let truth = match place {
                     0 => 0,
@@ -151,8 +162,8 @@ mod tests {
     fn the_last_sequence_is_padded_and_nothing_is_asked_there() {
         let text = text(23, 12);
         assert_eq!(text.len(), 3);
-        let MaskedSequence { tokens, targets, padding } = text.sequence(2, 0, 0);
-        assert_eq!(padding, [[false; 5].as_slice(), &[true; 7]].concat());
+        let MaskedSequence { tokens, targets } = text.sequence(2, 0, 0);
+        assert_eq!(text.padding(2), [[false; 5].as_slice(), &[true; 7]].concat());
         assert_eq!((tokens[0], tokens[4], &tokens[5..]), (0, 2, [1; 7].as_slice()));
         assert_eq!(targets.iter().filter(|&&target| target != NOT_ASKED).count(), 1);
         assert!(targets[4..].iter().all(|&target| target == NOT_ASKED));

@@ -64,24 +64,37 @@ pub struct Batch {
     asked: Tensor<1, Int>,
 }
 
-impl Batch {
-    fn new(text: &MaskedText, indices: &[usize], seed: u64, epoch: u64, device: &Device) -> Self {
+/// Sequences of a text, with the masks of an epoch.
+struct Sequences<'t> {
+    text: &'t MaskedText,
+    indices: Vec<usize>,
+    epoch: u64,
+}
+
+impl Sequences<'_> {
+    fn padding(&self, device: &Device) -> HiddenKeys {
+        let padding: Vec<bool> = self.indices.iter().flat_map(|&index| self.text.padding(index)).collect();
+        let shape = [self.indices.len(), padding.len() / self.indices.len().max(1)];
+        HiddenKeys(Tensor::from_data(TensorData::new(padding, shape), &device.clone().inner()))
+    }
+
+    fn batch(&self, seed: u64, device: &Device) -> Batch {
+        let padding = self.padding(device);
         let device = device.clone().inner();
         let sequences: Vec<MaskedSequence> =
-            indices.iter().map(|&index| text.sequence(index, seed, epoch)).collect();
-        let shape = [sequences.len(), sequences.first().map_or(0, |sequence| sequence.tokens.len())];
+            self.indices.iter().map(|&index| self.text.sequence(index, seed, self.epoch)).collect();
+        let shape = padding.0.dims();
         let numbers = |of: fn(&MaskedSequence) -> &Vec<i64>| -> Vec<i64> {
             sequences.iter().flat_map(of).copied().collect()
         };
         let targets = numbers(|sequence| &sequence.targets);
         let asked: Vec<i64> = targets.iter().copied().filter(|&target| target != NOT_ASKED).collect();
         let count = asked.len();
-        let padding: Vec<bool> = sequences.iter().flat_map(|sequence| sequence.padding.clone()).collect();
         let tensor = |numbers: Vec<i64>| Tensor::from_data(TensorData::new(numbers, shape), &device);
-        Self {
+        Batch {
             tokens: tensor(numbers(|sequence| &sequence.tokens)),
             targets: tensor(targets),
-            padding: HiddenKeys(Tensor::from_data(TensorData::new(padding, shape), &device)),
+            padding,
             asked: Tensor::from_data(TensorData::new(asked, [count]), &device),
         }
     }
@@ -149,20 +162,38 @@ impl TextRun {
 
     /// The batch of a step.
     pub fn training_batch(&self, step: usize) -> Batch {
+        self.training_sequences(step).batch(self.common.settings.seed, &self.common.device)
+    }
+
+    /// The padding of that batch.
+    pub fn training_padding(&self, step: usize) -> HiddenKeys {
+        self.training_sequences(step).padding(&self.common.device)
+    }
+
+    fn training_sequences(&self, step: usize) -> Sequences<'_> {
         let Settings { batch, seed, .. } = self.common.settings;
         let (text, per_epoch) = (&self.split.train, self.per_epoch());
         let epoch = (step / per_epoch) as u64;
         let order = order(text.len(), seed, epoch);
-        let indices: Vec<usize> = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
-        Batch::new(text, &indices, seed, epoch, &self.common.device)
+        let indices = order.into_iter().skip(step % per_epoch * batch).take(batch).collect();
+        Sequences { text, indices, epoch }
     }
 
     /// A batch of the test, or nothing after the last.
     pub fn testing_batch(&self, position: usize) -> Option<Batch> {
-        let Settings { batch, seed, .. } = self.common.settings;
-        let text = &self.split.test;
+        let sequences = self.testing_sequences(position)?;
+        Some(sequences.batch(self.common.settings.seed, &self.common.device))
+    }
+
+    /// The padding of that batch.
+    pub fn testing_padding(&self, position: usize) -> Option<HiddenKeys> {
+        Some(self.testing_sequences(position)?.padding(&self.common.device))
+    }
+
+    fn testing_sequences(&self, position: usize) -> Option<Sequences<'_>> {
+        let (text, batch) = (&self.split.test, self.common.settings.batch);
         let indices: Vec<usize> = (0..text.len()).skip(position * batch).take(batch).collect();
-        (!indices.is_empty()).then(|| Batch::new(text, &indices, seed, TEST_EPOCH, &self.common.device))
+        (!indices.is_empty()).then_some(Sequences { text, indices, epoch: TEST_EPOCH })
     }
 
     /// The strategy to run; a sample of the text shows what it costs where that is not told.

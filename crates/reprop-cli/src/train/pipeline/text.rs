@@ -47,7 +47,7 @@ impl Staged<3, RevRoberta> for TextRun {
 
     /// Attention anywhere must not look at padding.
     fn side(&self, batch: u64, _: bool) -> Side {
-        Side::new().with(self.training_batch(batch as usize).padding)
+        Side::new().with(self.training_padding(batch as usize))
     }
 
     fn test_batch(&self, position: u64) -> Option<(Tensor<2, Int>, Tensor<2, Int>)> {
@@ -56,8 +56,7 @@ impl Staged<3, RevRoberta> for TextRun {
     }
 
     fn test_side(&self, position: u64) -> Side {
-        let batch = self.testing_batch(position as usize);
-        batch.map_or_else(Side::new, |batch| Side::new().with(batch.padding))
+        self.testing_padding(position as usize).map_or_else(Side::new, |padding| Side::new().with(padding))
     }
 
     fn score(&self, output: Tensor<2>, target: Tensor<2, Int>) -> Score {
