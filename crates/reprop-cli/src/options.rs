@@ -128,7 +128,12 @@ pub fn named(name: &str) -> Result<Model, Failure> {
             return Failure::usage(format!("{name} takes text, not images"))
                 .hint("give it text: `train --data text --from FILE`, or `train --data sotu`");
         }
-        let names = Model::names().chain(CharRnnConfig::NAMES).collect::<Vec<_>>().join(", ");
+        if CharRnnConfig::NAMES.contains(&name) {
+            return Failure::usage(format!("{name} is a recurrence, and this takes networks of blocks"))
+                .hint("`train` and `plan` take it");
+        }
+        let names = Model::names().chain(LanguageModel::names()).chain(CharRnnConfig::NAMES);
+        let names = names.collect::<Vec<_>>().join(", ");
         Failure::usage(format!("there is no model called `{name}`")).hint(format!("choose one of {names}"))
     })
 }
@@ -226,13 +231,13 @@ pub struct TrainOptions {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub steps: Option<usize>,
     /// The highest learning rate, reached after the warm-up; by default the recipe's for this batch.
-    #[arg(long, value_name = "RATE", value_parser = learning_rate)]
+    #[arg(long, value_name = "RATE", value_parser = learning_rate, allow_negative_numbers = true)]
     pub lr: Option<f64>,
     /// Epochs in which the learning rate rises; by default the recipe's, in proportion to the epochs of the run.
-    #[arg(long, value_name = "EPOCHS", value_parser = warm_up_epochs)]
+    #[arg(long, value_name = "EPOCHS", value_parser = warm_up_epochs, allow_negative_numbers = true)]
     pub rate_warm_up: Option<f64>,
     /// Judge by a moving average of the weights, which keeps this much of itself in a step, such as 0.999.
-    #[arg(long, value_name = "DECAY", value_parser = decay)]
+    #[arg(long, value_name = "DECAY", value_parser = decay, allow_negative_numbers = true)]
     pub ema: Option<f64>,
     /// Begin with the weights in this file: .safetensors, or a PyTorch file (.pt, .pth) of a state dictionary.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]

@@ -27,16 +27,16 @@ pub struct ScheduleOptions {
     #[arg(long, value_name = "N")]
     disk_slots: Option<usize>,
     /// Time of a write to disk.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     write: Option<f64>,
     /// Time of a read from disk; that of a write by default.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     read: Option<f64>,
     /// Time of a forward step.
-    #[arg(long, default_value_t = 1.0, value_name = "TIME")]
+    #[arg(long, default_value_t = 1.0, value_name = "TIME", allow_negative_numbers = true)]
     forward: f64,
     /// Time of a reverse step, with the forward that records what it needs.
-    #[arg(long, default_value_t = 1.0, value_name = "TIME")]
+    #[arg(long, default_value_t = 1.0, value_name = "TIME", allow_negative_numbers = true)]
     backward: f64,
     /// Draw it: for the terminal, or as a picture.
     #[arg(long, value_enum)]

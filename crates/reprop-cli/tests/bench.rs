@@ -188,5 +188,24 @@ fn a_budget_that_fits_some_configurations_is_measured_on_those() {
     assert_eq!(results["runs"].as_array().map(Vec::len), Some(1));
     assert_eq!(results["runs"][0]["budget"], 1 << 20);
     let none = common::run(&[&bench[..], &["--strategy", "auto", "--budget", "1KiB"]].concat());
-    assert_eq!(none.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert_eq!(none.status.code(), Some(1));
+    assert!(
+        errors.contains("budget of 1024 bytes") && errors.contains("hint: give --budget at least"),
+        "{errors}"
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_batch_that_the_machine_cannot_hold_is_refused_before_it_is_made() {
+    let bench = ["bench", "--warmup", "0", "--steps", "1", "--strategy", "reprop", "--format", "json"];
+    let refused = common::run(&[&bench[..], &["--batch", "1000000000"]].concat());
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("a batch of 1000000000 needs") && errors.contains("hint: give --batch at most"));
+    // The rest of a sweep is measured.
+    let output = common::run(&[&bench[..], &["--batch", "1,1000000000"]].concat());
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["runs"].as_array().map(Vec::len), Some(1));
 }

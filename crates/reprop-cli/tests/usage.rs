@@ -23,6 +23,15 @@ fn wrong_usage_is_told_with_its_numbers() {
         (vec!["train", "--classes", "3"], vec!["3 classes", "10"]),
         (vec!["train", "--batch", "0"], vec!["at least 1"]),
         (vec!["train", "--lr", "nan"], vec!["NaN"]),
+        (vec!["train", "--lr", "-1"], vec!["finite number from 0 on", "-1"]),
+        (
+            vec!["schedule", "--method", "async", "--steps", "9", "--slots", "2", "--write", "-1"],
+            vec!["write cost is -1"],
+        ),
+        (
+            vec!["verify", "--model", "lstm-char"],
+            vec!["lstm-char is a recurrence", "hint: `train` and `plan`"],
+        ),
         (vec!["train", "--ema", "1"], vec!["[0, 1)"]),
         (
             vec!["train", "--method", "petra", "--stages", "2", "--precision", "f16"],

@@ -41,6 +41,8 @@ struct Held {
     /// Bytes that it keeps between steps: parameters, optimizer, batches.
     bytes: u64,
     runs: Vec<(Configuration, Run)>,
+    /// What cannot be run, and why.
+    left_out: Vec<(String, Failure)>,
 }
 
 /// A pool for each number of threads, if there are several.
@@ -56,8 +58,13 @@ impl Measurement<'_> {
     /// Measures these networks in turn, and adds their runs to the results, written on the way.
     pub fn add(&self, cases: &[Case], results: &mut Results) -> Result<(), Failure> {
         let mut held = cases.iter().map(|case| self.hold(case)).collect::<Result<Vec<_>, _>>()?;
-        if held.iter().all(|held| held.runs.is_empty()) {
-            return Err(Failure::usage("no configuration fits its budget").hint("raise --budget"));
+        // What is asked for with every network of a sweep need not fit all.
+        let nothing = held.iter().all(|held| held.runs.is_empty());
+        for (name, failure) in held.iter_mut().flat_map(|held| held.left_out.drain(..)) {
+            if nothing {
+                return Err(failure.within(name));
+            }
+            self.bar.suspend(|| eprintln!("left out {name}: {failure}"));
         }
         let before = results.runs.clone();
         let mut written = Instant::now();
@@ -92,7 +99,7 @@ impl Measurement<'_> {
             AnyModel::Images(model) => Some(model.images().side),
             AnyModel::Text(_) => None,
         };
-        let mut runs = Vec::new();
+        let (mut runs, mut left_out) = (Vec::new(), Vec::new());
         for &configuration in &case.configurations {
             let Configuration { batch, threads, strategy } = configuration;
             let budget = match strategy {
@@ -118,21 +125,17 @@ impl Measurement<'_> {
                     let configuration = Configuration { strategy, ..configuration };
                     runs.push((configuration, Run { predicted_activation_bytes: bytes, ..run }));
                 }
-                // A budget is asked for with every network of a sweep, and need not fit all.
-                Err(failure) if budget.is_some() => self.bar.suspend(|| {
-                    eprintln!("left out {}: {failure}", run.name());
-                }),
-                Err(failure) => return Err(failure),
+                Err(failure) => left_out.push((run.name(), failure)),
             }
         }
-        Ok(Held { bytes: memory::held().saturating_sub(before), subject, runs })
+        Ok(Held { bytes: memory::held().saturating_sub(before), subject, runs, left_out })
     }
 
     /// One step of one configuration.
     fn step(&self, held: &mut [Held], place: usize, index: usize, round: usize) -> Result<(), Failure> {
         // What the process holds for other networks is not this run's.
         let others: u64 = held.iter().map(|held| held.bytes).sum::<u64>() - held[place].bytes;
-        let Held { subject, bytes, runs } = &mut held[place];
+        let Held { subject, bytes, runs, .. } = &mut held[place];
         let (Configuration { batch, threads, strategy }, run) = &mut runs[index];
         let before = memory::held();
         let taken = self.within(*threads, || subject.step(*batch, *strategy, round, self.trace))?;

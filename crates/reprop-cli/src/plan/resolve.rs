@@ -1,6 +1,8 @@
 //! From `auto` to the strategy that its plan takes.
 
+use burn::tensor::Device;
 use reprop::{CostBook, Costs, Error, Input, Network, Pass, Strategy, Target, cost_key};
+use reprop_report::Machine;
 
 use super::place::costs_file;
 use crate::bytes::human;
@@ -19,8 +21,34 @@ pub enum Source {
 }
 
 /// The strategy to run: `auto` comes down to what its plan takes, by measured costs; the others are themselves. `sample`
-/// is made only if something has to be measured.
+/// is made only if something has to be measured. What needs more than the machine has is refused.
 pub fn resolve<const D: usize, N: Network<D>>(
+    network: &N,
+    batch: usize,
+    pass: &Pass,
+    strategy: Strategy,
+    sample: impl FnOnce() -> (Input<D, N>, Target<D, N>),
+) -> Result<Strategy, Failure> {
+    let strategy = planned(network, batch, pass, strategy, sample)?;
+    // Other devices have memory of their own.
+    let on_host = network.devices().iter().all(|device| device.clone().inner() == Device::flex());
+    let (needed, memory) = (network.predicted(batch, pass, strategy)?, Machine::look().memory_bytes);
+    match needed {
+        Some(needed) if on_host && memory > 0 && needed.activation_peak > memory => {
+            let (needed, memory_is) = (human(needed.activation_peak), human(memory));
+            let failure = Failure::new(format!(
+                "a batch of {batch} needs {needed} of activations under {strategy}, and this machine has {memory_is}"
+            ));
+            Err(match network.largest_batch(pass, memory) {
+                Ok(batch) => failure.hint(format!("give --batch at most {batch}, and a --budget")),
+                Err(_) => failure,
+            })
+        }
+        _ => Ok(strategy),
+    }
+}
+
+fn planned<const D: usize, N: Network<D>>(
     network: &N,
     batch: usize,
     pass: &Pass,
