@@ -57,7 +57,7 @@ pub fn pools(threads: &[usize]) -> Result<BTreeMap<usize, ThreadPool>, Failure> 
 impl Measurement<'_> {
     /// Measures these networks in turn, and adds their runs to the results, written on the way.
     pub fn add(&self, cases: &[Case], results: &mut Results) -> Result<(), Failure> {
-        let mut held = cases.iter().map(|case| self.hold(case)).collect::<Result<Vec<_>, _>>()?;
+        let mut held = cases.iter().map(|case| self.hold(case)).collect::<Vec<_>>();
         // What is asked for with every network of a sweep need not fit all.
         let nothing = held.iter().all(|held| held.runs.is_empty());
         for (name, failure) in held.iter_mut().flat_map(|held| held.left_out.drain(..)) {
@@ -91,7 +91,7 @@ impl Measurement<'_> {
         self.output.write(results)
     }
 
-    fn hold(&self, case: &Case) -> Result<Held, Failure> {
+    fn hold(&self, case: &Case) -> Held {
         let before = memory::held();
         let making = Making { numbers: self.numbers, seed: self.seed, device: self.device.clone() };
         let mut subject = with_model(&case.model, self.seed, self.device, making);
@@ -128,7 +128,7 @@ impl Measurement<'_> {
                 Err(failure) => left_out.push((run.name(), failure)),
             }
         }
-        Ok(Held { bytes: memory::held().saturating_sub(before), subject, runs, left_out })
+        Held { bytes: memory::held().saturating_sub(before), subject, runs, left_out }
     }
 
     /// One step of one configuration.
