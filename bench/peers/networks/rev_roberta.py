@@ -51,7 +51,7 @@ class RevRoBERTa(nn.Module):
         return torch.tensor(tokens).view(count, places), torch.tensor(targets).view(count, places)
 
     def sizes(self):
-        return {"tokens": PLACES}
+        return {"tokens": min(PLACES, len(self.positions))}
 
     def optimizer(self):
         return adamw(self)
