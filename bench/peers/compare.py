@@ -17,9 +17,13 @@ import sys
 UNITS = {"A 8": 1.15, "A 2": 1.2, "A 1": 1.3, "B 64": 3.0, "B 128": 2.7, "B 256": 2.5}
 STEPS = {
     "rev-vit-s stored 8": 1.15, "rev-vit-s reprop 8": 1.15,
+    "rev-swin-t stored 8": 1.2, "rev-swin-t reprop 8": 1.2,
+    "rev-mvit-b stored 8": 1.2, "rev-mvit-b reprop 8": 1.2,
+    "rev-roberta-base stored 8": 1.2, "rev-roberta-base reprop 8": 1.2,
     "rev-resnet-18 stored 64": 2.5, "rev-resnet-18 reprop 64": 2.5,
     # Without an aim of their own.
-    "rev-vit-s checkpoint 8": None, "rev-resnet-18 checkpoint 64": None,
+    "rev-vit-s checkpoint 8": None, "rev-swin-t checkpoint 8": None, "rev-mvit-b checkpoint 8": None,
+    "rev-roberta-base checkpoint 8": None, "rev-resnet-18 checkpoint 64": None,
 }  # fmt: skip
 
 
@@ -60,12 +64,18 @@ def table(times, floors, bar=" "):
     return "\n".join(lines)
 
 
+def chosen(names, floors):
+    """The units of these names; all of a network or kind where only that is named; all without names."""
+    of = {name: [unit for unit in floors if unit.split()[0] == name] or [name] for name in names or []}
+    return list(dict.fromkeys(unit for units in of.values() for unit in units)) or list(floors)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--units", nargs="*", help="what to run: `A 8`, `rev-vit-s reprop 8`, ...")
+    parser.add_argument("--units", nargs="*", help="what to run: `A 8`, `rev-vit-s reprop 8`, ...; `rev-vit-s` for all of it")
     parser.add_argument("--steps", action="store_true", help="whole training steps and not units")
     parser.add_argument("--json", help="write all times here; `reprop bench --peers` shows them in its report")
     parser.add_argument("--markdown", help="write the table of ratios here")
@@ -73,7 +83,7 @@ def main():
     parser.add_argument("--peer", nargs="+", required=True)
     args = parser.parse_args()
     floors = STEPS if args.steps else UNITS
-    args.units = args.units or list(floors)
+    args.units = chosen(args.units, floors)
     ours = Side([args.ours], {"RAYON_NUM_THREADS": str(args.threads)})
     peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads)})
     times = {unit: [] for unit in args.units}
@@ -81,7 +91,10 @@ def main():
     if args.steps:
         # Before the clock runs: watching allocations takes time.
         found["peer"] = peer.ask("version")
-        found["peer_memory"] = {unit: json.loads(peer.ask(f"memory {unit}")) for unit in args.units}
+        memory = {unit: json.loads(peer.ask(f"memory {unit}")) for unit in args.units}
+        # The report's curves take networks of images alone: `reprop bench` runs text in longer sequences.
+        found["peer_memory"] = {unit: peak for unit, peak in memory.items() if "image" in peak}
+        found["peer_memory_of_text"] = {unit: peak for unit, peak in memory.items() if "image" not in peak}
     for round in range(args.warmup + args.rounds):
         for unit in args.units:
             # Ours has one way to recompute; the peer has two.

@@ -2,14 +2,15 @@
 # Compares with PyTorch: builds both sides, interleaves them, prints ratios.
 #
 #   bench/peers/run.sh [units|steps] [arguments of compare.py: --rounds, --threads, --units, --json]
+#   bench/peers/run.sh check [FILE of `reprop models --format json`]
 #
-# `units` are bare kernels (A and B), `steps` whole training steps with their optimizer. The virtual environment lies
-# outside the repository; REPROP_PEERS moves it.
+# `units` are bare kernels (A and B), `steps` whole training steps with their optimizer; `check` tells whether the networks
+# of steps do the same work. The virtual environment lies outside the repository; REPROP_PEERS moves it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 what=units
 case "${1:-}" in
-units | steps)
+units | steps | check)
     what=$1
     shift
     ;;
@@ -20,6 +21,9 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
     "$venv/bin/pip" install --quiet torch numpy
+fi
+if [ "$what" = check ]; then
+    exec "$venv/bin/python" "$here/steps.py" check "$@"
 fi
 cd "$here/../.."
 target=${CARGO_TARGET_DIR:-target}

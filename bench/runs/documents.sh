@@ -2,7 +2,7 @@
 # Archives anew the runs that README and GUIDE show, and makes their tables and pictures: bench/runs/documents.sh
 #
 # About five minutes on two idle cores; with `peers` as argument also the comparison with PyTorch (its virtual environment is
-# made on first use, REPROP_PEERS moves it), about four more. Do nothing else meanwhile.
+# made on first use, REPROP_PEERS moves it), which runs every network of it. Do nothing else meanwhile.
 set -eu
 cd "$(dirname "$0")/../.."
 program="${REPROP:-target/release/reprop}"

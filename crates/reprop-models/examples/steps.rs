@@ -1,83 +1,115 @@
 //! Whole training steps, one at a time, for comparisons with other programs. Each line of the input, `MODEL STRATEGY
 //! BATCH` (`rev-vit-s reprop 8`), is answered by the milliseconds of one step on noise: forward, backward and optimizer.
-//! Residual networks get images of 32x32 and SGD, the others their own images and `AdamW`.
+//! Residual networks get images of 32x32 and SGD, the others their own images and `AdamW`; networks of text get sequences
+//! of 128 tokens, with one in seven asked for.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
+use reprop::layers::NOT_ASKED;
 use reprop::optim::{AdamWConfig, SgdConfig};
-use reprop::{Head, Meter, Network, Pass, Stem, Strategy};
-use reprop_models::{Changes, Model, ResNet, Vit};
+use reprop::{Head, Input, Meter, Network, Pass, Stem, Strategy, Target};
+use reprop_models::{Changes, LanguageModel, Model, ResNet, Vit};
+
+/// Tokens of a sequence, as `bench/peers/networks/rev_roberta.py` has them: fewer than a network has places for.
+const PLACES: usize = 128;
+/// One token in so many is asked for, there too.
+const ASKED: usize = 7;
 
 /// Takes one step.
-type Training = Box<dyn FnMut() -> Option<()>>;
+type Training = Box<dyn FnMut(Strategy) -> Option<()>>;
 
 fn training<const D: usize, N>(
     network: N,
     mut optimizer: ModuleOptimizer,
-    images: Tensor<4>,
-    strategy: Strategy,
+    input: Input<D, N>,
+    target: Target<D, N>,
 ) -> Training
 where
-    N: Network<D, Stem: Stem<D, Input = Tensor<4>>, Head: Head<D, Target = Tensor<1, Int>>> + 'static,
+    N: Network<D, Stem: Stem<D, Input: 'static>, Head: Head<D, Target: 'static>> + 'static,
 {
-    let labels = Tensor::zeros([images.dims()[0]], &images.device());
     // Empty only while a step runs.
     let mut network = Some(network);
-    Box::new(move || {
+    Box::new(move |strategy| {
         let before = network.take()?;
         let pass = Pass::training(1).meter(Meter::new());
-        let step = before.step(images.clone(), labels.clone(), pass, strategy).ok()?;
+        let step = before.step(input.clone(), target.clone(), pass, strategy).ok()?;
         network = Some(step.statistics.apply(optimizer.step(1e-4, before, step.gradients)));
         Some(())
     })
 }
 
-fn begin(model: &str, strategy: &str, batch: usize) -> Option<Training> {
-    let strategy = strategy.parse().ok()?;
-    let model = Model::by_name(model)?;
+fn adam() -> ModuleOptimizer {
+    AdamWConfig::new().with_weight_decay(0.05).init()
+}
+
+fn sgd() -> ModuleOptimizer {
+    SgdConfig::new().with_weight_decay(5e-4).init()
+}
+
+fn begin(model: &str, batch: usize) -> Option<Training> {
+    match LanguageModel::by_name(model) {
+        Some(model) => Some(begin_text(&model, batch)),
+        None => Some(begin_images(Model::by_name(model)?, batch)),
+    }
+}
+
+fn begin_images(model: Model, batch: usize) -> Training {
     let small = Changes { image: Some(32), classes: Some(10), ..Changes::default() };
     let model = if matches!(model, Model::RevResNet(_)) { model.change(&small) } else { model };
     let shape = model.images();
     let device = Device::flex();
     let sizes = [batch, shape.channels, shape.side, shape.side];
-    let images = Tensor::random(sizes, Distribution::Normal(0.0, 1.0), &device);
+    let images: Tensor<4> = Tensor::random(sizes, Distribution::Normal(0.0, 1.0), &device);
+    let labels: Tensor<1, Int> = Tensor::zeros([batch], &device);
     let device = device.autodiff();
-    let adam = AdamWConfig::new().with_weight_decay(0.05).init();
-    Some(match model {
-        Model::RevVit(config) => training(config.init(1, &device), adam, images, strategy),
-        Model::RevSwin(config) => training(config.init(1, &device), adam, images, strategy),
-        Model::RevMvit(config) => training(config.init(1, &device), adam, images, strategy),
-        Model::RevResNet(config) => {
-            let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
-            training(config.init(1, &device), sgd, images, strategy)
-        }
-        Model::Vit(config) => training(Vit::new(&config, 1, &device), adam, images, strategy),
-        Model::ResNet(config) => {
-            let sgd = SgdConfig::new().with_weight_decay(5e-4).init();
-            training(ResNet::new(&config, 1, &device), sgd, images, strategy)
-        }
-    })
+    match model {
+        Model::RevVit(config) => training(config.init(1, &device), adam(), images, labels),
+        Model::RevSwin(config) => training(config.init(1, &device), adam(), images, labels),
+        Model::RevMvit(config) => training(config.init(1, &device), adam(), images, labels),
+        Model::RevResNet(config) => training(config.init(1, &device), sgd(), images, labels),
+        Model::Vit(config) => training(Vit::new(&config, 1, &device), adam(), images, labels),
+        Model::ResNet(config) => training(ResNet::new(&config, 1, &device), sgd(), images, labels),
+    }
+}
+
+fn begin_text(LanguageModel::RevRoberta(config): &LanguageModel, batch: usize) -> Training {
+    let device = Device::flex();
+    let count = batch * PLACES;
+    let token = |index: usize| {
+        let hash = (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        (hash % config.vocabulary as u64) as i64
+    };
+    let asked = |index: usize| if index.is_multiple_of(ASKED) { token(index + count) } else { NOT_ASKED };
+    let tensor = |values: Vec<i64>| -> Tensor<2, Int> {
+        Tensor::from_data(TensorData::new(values, [batch, PLACES]), &device)
+    };
+    let tokens = tensor((0..count).map(token).collect());
+    let targets = tensor((0..count).map(asked).collect());
+    training(config.init(1, &device.clone().autodiff()), adam(), tokens, targets)
 }
 
 fn main() -> io::Result<()> {
     reprop::keep_freed_memory();
     reprop::join_pool(None);
+    // One network under all strategies: the largest have gigabytes of weights and moments.
     let mut known = HashMap::new();
     for line in io::stdin().lock().lines() {
         let line = line?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = || -> Option<f64> {
             let [model, strategy, batch] = words[..] else { return None };
-            if !known.contains_key(&line) {
-                known.insert(line.clone(), begin(model, strategy, batch.parse().ok()?)?);
+            let (strategy, batch) = (strategy.parse().ok()?, batch.parse().ok()?);
+            let name = (model.to_owned(), batch);
+            if !known.contains_key(&name) {
+                known.insert(name.clone(), begin(model, batch)?);
             }
-            let step = known.get_mut(&line)?;
+            let step = known.get_mut(&name)?;
             let start = Instant::now();
-            step()?;
+            step(strategy)?;
             Some(start.elapsed().as_secs_f64() * 1e3)
         }();
         match answer {
