@@ -1,7 +1,8 @@
 //! Plans made better by small changes.
 
-use super::intervals::Way;
-use super::lengths::{Cuts, moves};
+use super::held::Ends;
+use super::intervals::{End, Way};
+use super::lengths::{Cuts, moves, spread};
 use super::search::{FEW, LONGEST_WEIGHED, Search};
 use super::stairs::Stairs;
 
@@ -19,9 +20,12 @@ const FAR: [f64; 2] = [1.1, 1.02];
 /// Stairs start from intervals of so many times a write, even ones or as long as the dynamic programme says.
 const STAIRS: [(f64, bool); 3] = [(0.5, false), (0.75, false), (0.9, true)];
 
+/// Ends that are held in memory: so many are made.
+const HELD: usize = 8;
+
 impl Search<'_> {
     /// Moves the borders of the best even intervals one by one while that helps.
-    pub(super) fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way, own: &[usize]) {
+    pub(super) fn climb(&mut self, mut makespan: f64, mut lengths: Vec<usize>, way: &Way, end: End) {
         if self.steps > FEW && makespan > NEAR * self.run.makespan {
             return;
         }
@@ -31,7 +35,7 @@ impl Search<'_> {
             let before = makespan;
             for border in (0..lengths.len()).rev() {
                 for change in moves(&lengths, border, stride) {
-                    let found = self.offer(&change, way, own, self.run.makespan);
+                    let found = self.offer(&change, way, end, self.run.makespan);
                     let Some(left) = budget.checked_sub(usize::from(found.is_finite())) else { return };
                     budget = left;
                     if found < makespan {
@@ -68,7 +72,7 @@ impl Search<'_> {
                 search.slots,
                 cuts,
             ) {
-                Some((lengths, own)) => search.offer(&lengths, &way, &own, limit),
+                Some((lengths, own)) => search.offer(&lengths, &way, End { slots: &own, held: 0 }, limit),
                 None => f64::INFINITY,
             };
             let mut makespan = offer(self, &stairs, f64::INFINITY);
@@ -89,8 +93,36 @@ impl Search<'_> {
                 }
             }
             if let Some((lengths, own)) = stairs.cut(self.steps, self.slots, cuts) {
-                self.climb(makespan, lengths, &way, &own);
+                self.climb(makespan, lengths, &way, End { slots: &own, held: 0 });
             }
+        }
+    }
+
+    /// Ends of the chain that are held in memory, above each number of intervals; the borders of the best one are moved.
+    pub(super) fn held(&mut self, cuts: &Cuts) {
+        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+            return;
+        }
+        let way = Way::Windows(self.windows[0].clone());
+        let ends = Ends::new(self.steps, self.slots, self.costs);
+        let mut found: Vec<_> = (1..=cuts.most()).filter_map(|count| ends.best(count, cuts)).collect();
+        found.sort_by(|x, y| x.time.total_cmp(&y.time));
+        let mut best = (f64::INFINITY, vec![], vec![]);
+        for held in found.into_iter().take(HELD) {
+            let Some(below) = cuts.of(held.count, self.steps - held.lengths.iter().sum::<usize>()) else {
+                continue;
+            };
+            let mut lengths = spread(&below);
+            lengths.extend(&held.lengths);
+            let end = End { slots: &held.slots, held: held.slots.len() - 1 };
+            let makespan = self.offer(&lengths, &way, end, f64::INFINITY);
+            if makespan < best.0 {
+                best = (makespan, lengths, held.slots);
+            }
+        }
+        let (makespan, lengths, slots) = best;
+        if makespan.is_finite() {
+            self.climb(makespan, lengths, &way, End { slots: &slots, held: slots.len() - 1 });
         }
     }
 }

@@ -56,29 +56,46 @@ pub(super) fn border(start: usize, end: usize, parts: usize, part: usize) -> usi
     start + (end - start) * part / parts
 }
 
-/// The plan that writes the first state of every interval but the last to disk on the way forward, reverses
-/// the last where it stands, then loads and reverses the others from last to first. Transfers are waited for;
-/// [`overlap`](super::overlap::overlap) hides them. The last interval has `own[0]` slots of its own, the one
-/// before `own[1]`, and so on; those beyond are reversed as `way` says, but for the lowest of all, after which nothing is
-/// fetched: it has a `lowest` way of its own.
-pub(crate) fn intervals(lengths: &[usize], way: &Way, own: &[usize], lowest: &Way) -> Vec<Action> {
+/// How the last intervals are reversed, from the last one on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct End<'a> {
+    /// Their slots; intervals beyond have no slots of their own.
+    pub(crate) slots: &'a [usize],
+    /// How many of those below the last one wait in memory for their turn, and are not written.
+    pub(crate) held: usize,
+}
+
+/// The plan that writes the first state of every interval but the last to disk on the way forward, or holds it in memory,
+/// reverses the last where it stands, then loads and reverses the others from last to first. Transfers are waited for;
+/// [`overlap`](super::overlap::overlap) hides them. Intervals below the `end` are reversed as `way` says, but for the lowest
+/// of all, after which nothing is fetched: it has a `lowest` way of its own.
+pub(crate) fn intervals(lengths: &[usize], way: &Way, end: End, lowest: &Way) -> Vec<Action> {
     let mut plan = vec![];
     let mut start = 0;
     let (last, earlier) = lengths.split_last().unwrap_or((&0, &[]));
+    let written = earlier.len().saturating_sub(end.held);
+    let steps: usize = lengths.iter().sum();
+    // Revolve inside the intervals uses the lower indices.
+    let place = |index: usize| if index < written { Slot::disk(index) } else { Slot::memory(steps + index) };
     for (index, length) in earlier.iter().enumerate() {
-        plan.push(Action::Save { step: start, slot: Slot::disk(index) });
+        plan.push(Action::Save { step: start, slot: place(index) });
         plan.push(Action::Forward { from: start, to: start + length });
         start += length;
     }
-    let ways: Vec<Way> = own.iter().map(|&slots| Way::Parts { slots, parts: 1 }).collect();
+    let ways: Vec<Way> = end.slots.iter().map(|&slots| Way::Parts { slots, parts: 1 }).collect();
     let way = |above: usize| ways.get(above).unwrap_or(way);
     way(0).stretch(start, start + last, &mut plan);
     for (index, length) in earlier.iter().enumerate().rev() {
-        let end = start;
+        let top = start;
         start -= length;
         let above = earlier.len() - index;
-        let way = if index == 0 && above >= own.len() { lowest } else { way(above) };
-        way.reverse(start, end, index, &mut plan);
+        let way = if index == 0 && above >= end.slots.len() { lowest } else { way(above) };
+        if index < written {
+            way.reverse(start, top, index, &mut plan);
+        } else {
+            plan.push(Action::Load { step: start, slot: place(index), keep: false });
+            way.stretch(start, top, &mut plan);
+        }
     }
     plan
 }

@@ -56,6 +56,16 @@ impl Cuts {
         Self { rows, lasts, tails: windows.tails().to_vec() }
     }
 
+    /// The most intervals, the last one not counted.
+    pub(super) fn most(&self) -> usize {
+        self.rows.len() - 1
+    }
+
+    /// What so many intervals of so many steps in all cost at best.
+    pub(super) fn cost(&self, count: usize, steps: usize) -> f64 {
+        self.rows[count][steps]
+    }
+
     /// So many intervals of so many steps in all, if that can be.
     pub(super) fn of(&self, count: usize, steps: usize) -> Option<Vec<usize>> {
         self.rows.get(count).filter(|row| row[steps].is_finite())?;

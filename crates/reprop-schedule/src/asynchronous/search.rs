@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::intervals::{Way, even, intervals};
+use super::intervals::{End, Way, even, intervals};
 use super::lengths::{Cuts, spread};
 use super::overlap;
 use super::windows::Windows;
@@ -51,7 +51,7 @@ struct Found {
 pub(super) struct Search<'a> {
     pub(super) steps: usize,
     pub(super) slots: usize,
-    costs: &'a Costs,
+    pub(super) costs: &'a Costs,
     channels: Channels,
     /// For reads as long as they are, and for short chains also for others: a read may have to wait for a write.
     pub(super) windows: Vec<Arc<Windows>>,
@@ -82,9 +82,10 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     for Found { makespan, lengths, way, .. } in
         even.into_iter().take(1).chain(tailed.into_iter().take(starts)).chain(cut)
     {
-        search.climb(makespan, lengths, &way, &[]);
+        search.climb(makespan, lengths, &way, End::default());
     }
     search.stairs(&cuts);
+    search.held(&cuts);
     search.weighed();
     (search.best, search.run)
 }
@@ -105,12 +106,12 @@ fn own_slots(slots: usize) -> impl Iterator<Item = usize> {
 impl Search<'_> {
     /// Hides the transfers of the intervals unless they take at least `limit` anyway; gives their makespan, or
     /// infinity. Takes the plan if it is the best so far.
-    pub(super) fn offer(&mut self, lengths: &[usize], way: &Way, own: &[usize], limit: f64) -> f64 {
-        if self.work.least(lengths, way, own) >= limit {
+    pub(super) fn offer(&mut self, lengths: &[usize], way: &Way, end: End, limit: f64) -> f64 {
+        if self.work.least(lengths, way, end) >= limit {
             return f64::INFINITY;
         }
         let lowest = self.work.lowest(lengths, way);
-        self.hide(&intervals(lengths, way, own, &lowest))
+        self.hide(&intervals(lengths, way, end, &lowest))
     }
 
     /// Takes the plan with its transfers hidden if it is the best so far; gives its makespan.
@@ -148,7 +149,7 @@ impl Search<'_> {
                 (disk.write / (interval * self.costs.forward).max(f64::MIN_POSITIVE) * PARTS as f64).ceil();
             let parts = 1..=(parts as usize).clamp(1, PARTS);
             for way in self.ways(parts) {
-                let least = self.work.least(&lengths, &way, &[]);
+                let least = self.work.least(&lengths, &way, End::default());
                 candidates.push(Found { makespan: least, interval, lengths: lengths.clone(), way });
             }
         }
@@ -157,7 +158,7 @@ impl Search<'_> {
         let mut found = vec![];
         for mut candidate in candidates {
             let limit = self.run.makespan;
-            candidate.makespan = self.offer(&candidate.lengths, &candidate.way, &[], limit);
+            candidate.makespan = self.offer(&candidate.lengths, &candidate.way, End::default(), limit);
             if self.steps > FEW && (found.len() == EVEN || candidate.makespan == f64::INFINITY) {
                 break; // the others take no less
             }
@@ -188,7 +189,7 @@ impl Search<'_> {
             while tail < self.steps {
                 let mut lengths = even(self.steps - tail, interval);
                 lengths.push(tail);
-                let makespan = self.offer(&lengths, &way, &[], self.run.makespan);
+                let makespan = self.offer(&lengths, &way, End::default(), self.run.makespan);
                 found.push(Found { makespan, interval, lengths, way: way.clone() });
                 tail += (tail / 5).max(1);
             }
@@ -211,14 +212,14 @@ impl Search<'_> {
             .into_iter()
             .flat_map(in_both_orders)
             .map(|lengths| {
-                let least = self.work.least(&lengths, &way, &[]);
+                let least = self.work.least(&lengths, &way, End::default());
                 let interval = self.steps as f64 / lengths.len() as f64;
                 Found { makespan: least, interval, lengths, way: way.clone() }
             })
             .collect();
         found.sort_by(|x, y| x.makespan.total_cmp(&y.makespan));
         for found in &mut found {
-            found.makespan = self.offer(&found.lengths, &way, &[], self.run.makespan);
+            found.makespan = self.offer(&found.lengths, &way, End::default(), self.run.makespan);
         }
         found.into_iter().min_by(|x, y| x.makespan.total_cmp(&y.makespan))
     }

@@ -1,6 +1,6 @@
 //! What a plan of intervals takes at least, without making it.
 
-use super::intervals::{Way, border};
+use super::intervals::{End, Way, border};
 use crate::{Costs, beta};
 
 /// Times of Revolve and of transfers, from which [`least`](Self::least) tells most plans to be no better than one
@@ -76,20 +76,20 @@ impl Work {
     /// A time that the plan of [`intervals`](super::intervals::intervals) cannot beat, however its transfers are hidden: at
     /// the start of the last interval all but `slots` of the states saved by then have been written; the
     /// computation follows.
-    pub(super) fn least(&mut self, lengths: &[usize], way: &Way, own: &[usize]) -> f64 {
+    pub(super) fn least(&mut self, lengths: &[usize], way: &Way, end: End) -> f64 {
         let lowest = self.lowest(lengths, way);
         let Some((&last, earlier)) = lengths.split_last() else { return 0.0 };
-        let written = earlier.len().saturating_sub(self.slots) as f64 * self.write;
+        let written = earlier.len().saturating_sub(self.slots + end.held) as f64 * self.write;
         let start: usize = earlier.iter().sum();
         let mut sum = (start as f64 * self.forward).max(written);
-        sum += match own.first() {
+        sum += match end.slots.first() {
             Some(&slots) => self.revolve(last, slots),
             None => self.stretch(last, way),
         };
         // Even intervals have few lengths.
         let mut known = (usize::MAX, 0.0);
         for (above, &length) in earlier.iter().rev().enumerate() {
-            if let Some(&slots) = own.get(above + 1) {
+            if let Some(&slots) = end.slots.get(above + 1) {
                 sum += self.revolve(length, slots);
                 continue;
             }

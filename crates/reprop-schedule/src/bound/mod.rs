@@ -81,8 +81,9 @@ pub fn lower_bound(steps: usize, slots: usize, costs: &Costs, channels: Channels
 /// read in the order of the reads, so that no state is read while one below it waits in memory.
 ///
 /// What it counts beyond [`lower_bound`]: a read needs its slot without a break, so it hides behind one stretch of work with a
-/// slot less, at the end of what is reversed before it; `bound/orderly.rs` has the proof. Whether schedules that are
-/// not orderly can beat it is open; none does that is short enough for a search over all orders. What it leaves out is that
+/// slot less, at the end of what is reversed before it; `bound/orderly.rs` has the proof. Schedules that are not orderly can
+/// beat it: with many slots some [`Async`](crate::Async) plans do, by writing on after the first reverse step. None does that
+/// is short enough for a search over all orders. What it leaves out is that
 /// transfers take the channel's time: where that is what counts, [`lower_bound`] is the larger.
 ///
 /// *Time* `O(s n^2)` for some twenty trials and `O(n^2)` for some three hundred; over 3000 steps it is [`lower_bound`].
