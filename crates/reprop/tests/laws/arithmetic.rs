@@ -1,7 +1,7 @@
 //! Exact streams come back at any depth; float streams drift, by a bounded amount.
 
 use reprop::{Arithmetic, Network, Pass, Precision, Strategy, Streams};
-use reprop_models::RevVitConfig;
+use reprop_models::{RevVit, RevVitConfig};
 
 use crate::common::{
     assert_equal_gradients, labels, largest_difference, mixed, noise, scattered, trainable, training,
@@ -10,8 +10,8 @@ use crate::common::{
 
 const DEEP: usize = 48;
 
-/// After the stem, and again after `DEEP` blocks and their inverses.
-fn there_and_back(pass: &Pass) -> (Streams<3>, Streams<3>) {
+/// After the stem, and after `DEEP` blocks.
+fn there(pass: &Pass) -> (RevVit, Streams<3>, Streams<3>) {
     let config = RevVitConfig { depth: DEEP, ..RevVitConfig::digits() }.with_dropout(0.1).with_drop_path(0.1);
     let network = scattered(config.init(5, &trainable()));
     let images = noise(6, [3, 1, 8, 8]);
@@ -20,7 +20,12 @@ fn there_and_back(pass: &Pass) -> (Streams<3>, Streams<3>) {
     let begin = Streams::new(pass_enter(pass, begin.x1), pass_enter(pass, begin.x2));
     let end = network.streams(images, pass).expect("streams");
     assert!(largest_difference(&begin.x1, &end.x1) > 1.0, "the blocks do something");
-    (begin, network.inverse(end, pass))
+    (network, begin, end)
+}
+
+/// The largest difference of either stream.
+fn apart(a: &Streams<3>, b: &Streams<3>) -> f32 {
+    largest_difference(&a.x1, &b.x1).max(largest_difference(&a.x2, &b.x2))
 }
 
 fn pass_enter(pass: &Pass, x: burn::tensor::Tensor<3>) -> burn::tensor::Tensor<3> {
@@ -30,7 +35,9 @@ fn pass_enter(pass: &Pass, x: burn::tensor::Tensor<3>) -> burn::tensor::Tensor<3
 #[test]
 fn the_inverse_of_48_blocks_is_exact() {
     for precision in [Precision::F32, Precision::Bf16, Precision::F16] {
-        let (begin, back) = there_and_back(&training(4).precision(precision));
+        let pass = training(4).precision(precision);
+        let (network, begin, end) = there(&pass);
+        let back = network.inverse(end, &pass);
         assert_eq!(begin.x1.into_data(), back.x1.into_data(), "{precision:?}");
         assert_eq!(begin.x2.into_data(), back.x2.into_data(), "{precision:?}");
     }
@@ -49,18 +56,29 @@ fn the_inverse_of_unequal_streams_and_a_users_blocks_is_exact() {
     assert_eq!(begin.x2.into_data(), back.x2.into_data());
 }
 
-/// One rounding of a stream of magnitude 8 is at most `8 * 2^-25 = 2.4e-7`. Each of 48 blocks rounds both streams on the
-/// way there and on the way back: 192 roundings are at most `4.6e-5`, and what is wrong goes through F and G, for which
-/// as much again is allowed. Most roundings cancel: measured is `1.3e-6`.
-const FLOAT_DRIFT: f32 = 1e-4;
+/// How far the ends are moved to see what becomes of it: far more than a rounding, far less than what the blocks do.
+const NUDGE: f64 = 1e-3;
 
+/// Each block rounds both streams on the way there and on the way back, each time by at most half a unit of the last place
+/// of the largest number. What is wrong goes through F and G of the blocks on its way, and grows: by no more than what is
+/// wrong at the end grows on its way through all of them, which is measured. Most roundings cancel, so that the drift is
+/// far below that sum.
 #[test]
 fn float_streams_drift_but_not_far() {
-    let (begin, back) = there_and_back(&training(4).arithmetic(Arithmetic::Float));
-    let drift = largest_difference(&begin.x1, &back.x1).max(largest_difference(&begin.x2, &back.x2));
-    println!("drift of float streams over {DEEP} blocks and back: {drift:e}");
+    let pass = training(4).arithmetic(Arithmetic::Float);
+    let (network, begin, end) = there(&pass);
+    let back = network.inverse(end.clone(), &pass);
+    let drift = apart(&begin, &back);
+
+    let nudged = |x: &burn::tensor::Tensor<3>, seed| x.clone() + noise(seed, x.dims()).mul_scalar(NUDGE);
+    let moved = Streams::new(nudged(&end.x1, 7), nudged(&end.x2, 8));
+    let growth = apart(&back, &network.inverse(moved.clone(), &pass)) / apart(&end, &moved);
+    let zeros = Streams::new(end.x1.zeros_like(), end.x2.zeros_like());
+    let rounding = apart(&begin, &zeros).max(apart(&end, &zeros)) * f32::EPSILON / 2.0;
+    let bound = (4 * DEEP) as f32 * rounding * growth.max(1.0);
+    println!("drift of float streams over {DEEP} blocks and back: {drift:e}, of at most {bound:e}");
     assert!(drift > 0.0, "a float addition is not undone by a subtraction");
-    assert!(drift < FLOAT_DRIFT, "{drift}");
+    assert!(drift < bound, "{drift:e}, and {rounding:e} a rounding that grows {growth} times");
 }
 
 #[test]
@@ -72,9 +90,9 @@ fn the_grid_may_be_coarse_or_fine() {
     }
 }
 
-/// The drift is seen by the gradients too. Measured: `1.3e-6` of a gradient's largest value; what goes for the streams
-/// goes for them.
-const FLOAT_GRADIENT_DRIFT: f32 = 1e-4;
+/// The drift is seen by the gradients too. Measured: `2e-5` to `3e-5` of a gradient's largest value; processors round
+/// products in orders of their own, for which ten times as much is allowed.
+const FLOAT_GRADIENT_DRIFT: f32 = 3e-4;
 
 #[test]
 fn float_gradients_of_recomputed_streams_are_close_but_not_equal() {
