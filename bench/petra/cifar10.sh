@@ -1,17 +1,18 @@
 #!/bin/sh
-# PETRA beside backpropagation on CIFAR-10: bench/petra/cifar10.sh [EPOCHS [RUN...]]      (8 epochs of all six runs by default)
+# PETRA beside backpropagation on CIFAR-10: bench/petra/cifar10.sh [EPOCHS [RUN...]]      (10 epochs of all eight runs by default)
 #
 # RevResNet-18 at a quarter of its width, batches of 64, k in {1, 4, 16}, by the paper's recipe: rate 0.1 * 64 k / 256, a tenth
 # of it after half and three quarters of the epochs. The paper warms up for 5 of 300 epochs; here it is a quarter of the epochs,
 # at most 5. The test set goes through the pipeline after each epoch. Two balanced stages for backpropagation, whose result does
-# not depend on them, ten for PETRA, with gradients compared every 50 updates. About 20 minutes a run on two cores.
+# not depend on them, ten for PETRA, with gradients compared every 50 updates. About 20 minutes a run on two cores. Two more runs
+# of PETRA keep the inputs of its down-sampling stages in half precision and in 8 bits.
 #
 # Results go to bench/runs/petra-cifar10/: tested epochs, compared gradients, settings and the outcome of each run, curves.svg and
 # alignment-*.svg. RUN is a name such as petra-k4. REPROP_SMOKE=N trains on N batches a run, to see that all of it works.
 # Needs `reprop data get cifar10` once, or the folder of its binary files in REPROP_DATA.
 set -eu
 cd "$(dirname "$0")/../.."
-epochs="${1:-8}"
+epochs="${1:-10}"
 [ $# -eq 0 ] || shift
 chosen="$*"
 program="${REPROP:-target/release/reprop}"
@@ -39,12 +40,19 @@ run() {
     else
         rm "$kept/$name.alignment.jsonl"
     fi
-    if [ -z "${REPROP_SMOKE:-}" ]; then
-        cargo xtask curves "$kept/curves.svg" "$kept"/*-k1.jsonl "$kept"/*-k4.jsonl "$kept"/*-k16.jsonl
-    fi
     cat "$kept/$name.json"
 }
 for k in 1 4 16; do
     run "backprop-k$k" --method backprop --stages 2 --accumulate "$k"
     run "petra-k$k" --method petra --stages 10 --accumulate "$k" --alignment 50
 done
+for queue in f16 u8; do
+    run "petra-k1-$queue" --method petra --stages 10 --accumulate 1 --queue "$queue"
+done
+
+curves=""
+for metrics in "$kept"/*-k*.jsonl; do
+    case "$metrics" in *.alignment.jsonl) ;; *) curves="$curves $metrics" ;; esac
+done
+# shellcheck disable=SC2086
+[ -n "${REPROP_SMOKE:-}" ] || cargo xtask curves "$kept/curves.svg" $curves

@@ -12,7 +12,8 @@ const LEFT: f64 = 50.0;
 const RIGHT: f64 = 540.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 380.0;
-const COLOURS: [&str; 6] = ["#c8553d", "#4a7fb5", "#3f8f5f", "#b08a2e", "#7a5aa6", "#666"];
+const COLOURS: [&str; 8] =
+    ["#c8553d", "#4a7fb5", "#3f8f5f", "#b08a2e", "#7a5aa6", "#666", "#2a9d9d", "#d07fb0"];
 
 /// At most so many points of a stage are drawn; more are averaged.
 const POINTS: usize = 60;

@@ -150,7 +150,7 @@ struct Rounds {
 
 /// The mode that two of the strategies have names for.
 fn unnamed(strategy: Strategy) -> Strategy {
-    let bare = |overlap| Mode { blocks_kept: 0, overlap, recompute_transitions: false };
+    let bare = |overlap| Mode { overlap, ..Mode::default() };
     match strategy {
         Strategy::Reprop => Strategy::Planned(bare(false)),
         Strategy::PaReprop => Strategy::Planned(bare(true)),

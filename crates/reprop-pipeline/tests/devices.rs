@@ -73,7 +73,7 @@ fn stages_of_every_device_end_with_the_bits_of_ordinary_training_there() {
             let (images, labels) = job.data(batch);
             let mut gradients = Gradients::new(&Meter::new());
             let tape = network.record(images, labels, job.pass(0, batch), Strategy::Stored).expect("a tape");
-            tape.backward(&mut gradients);
+            tape.backward(&mut gradients).expect("a backward");
             network = optimizer.step(RATE, network, gradients.into_params());
         }
         let ordinary = parameter_digest(&network);

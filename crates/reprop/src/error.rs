@@ -110,6 +110,15 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A mode that spills, in a pass that has no disk to spill to.
+    #[error("the mode writes streams to a disk, and the pass has none: give it one with `Pass::spill`")]
+    NoSpill,
+    /// Streams that left memory for a disk could not be written or read.
+    #[error("streams on their way to disk and back: {reason}")]
+    Spill {
+        /// What the store says.
+        reason: String,
+    },
     /// A parameter that a file of weights does not have.
     #[error("the weights have no `{name}`")]
     MissingParameter {
@@ -132,6 +141,14 @@ pub enum Error {
         /// The tensor.
         name: String,
     },
+}
+
+impl Error {
+    /// Of what a store says.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    pub(crate) fn spill(said: impl ToString) -> Self {
+        Self::Spill { reason: said.to_string() }
+    }
 }
 
 /// The result of a pass.

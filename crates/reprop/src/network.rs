@@ -102,7 +102,7 @@ pub trait Network<const D: usize>: Module {
         let meter = pass.metering().clone();
         let workspace = pass.pool().clone();
         let tape = self.record(input, target, pass, strategy)?;
-        let (loss, output) = tape.backward(&mut gradients);
+        let (loss, output) = tape.backward(&mut gradients)?;
         let memory = meter.report().beside(workspace.idle());
         let statistics = gradients.take_statistics();
         Ok(Step { loss, output, gradients: gradients.into_params(), statistics, memory })

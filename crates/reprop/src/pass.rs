@@ -2,7 +2,9 @@
 
 use burn::tensor::{Device, Tensor};
 
-use crate::{Activity, Arithmetic, Error, Kernels, Key, Meter, Precision, Result, Side, Trace, Workspace};
+use crate::{
+    Activity, Arithmetic, Error, Kernels, Key, Meter, Precision, Result, Side, Spill, Trace, Workspace,
+};
 
 /// The settings of one forward and of the backward that belongs to it.
 ///
@@ -30,6 +32,7 @@ pub struct Pass {
     side: Side,
     meter: Meter,
     trace: Option<Trace>,
+    spill: Option<Spill>,
 }
 
 impl Pass {
@@ -50,6 +53,7 @@ impl Pass {
             side: Side::new(),
             meter: Meter::new(),
             trace: None,
+            spill: None,
         }
     }
 
@@ -121,6 +125,15 @@ impl Pass {
         Self { trace: Some(trace.clone()), ..self }
     }
 
+    /// A disk that inputs of transitions may go to, so that plans may use it. None by default.
+    pub fn spill(self, spill: &Spill) -> Self {
+        Self { spill: Some(spill.clone()), ..self }
+    }
+
+    pub(crate) fn spilling(&self) -> Option<&Spill> {
+        self.spill.as_ref()
+    }
+
     /// Runs `work`, noted in the trace if there is one.
     pub(crate) fn note<T>(&self, activity: Activity, place: usize, work: impl FnOnce() -> T) -> T {
         match &self.trace {
@@ -145,9 +158,9 @@ impl Pass {
     /// What the time of a step depends on.
     pub(crate) fn settings(&self) -> String {
         let Self { training, arithmetic, precision, kernels, .. } = self;
-        let Self { recompute_transitions, keep_probabilities, .. } = self;
+        let Self { recompute_transitions, keep_probabilities, spill, .. } = self;
         format!(
-            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities}"
+            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities} {spill:?}"
         )
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Mode;
+use crate::{Inputs, Mode};
 
 /// How the backward pass gets its activations. All give the same gradients, bit for bit.
 ///
@@ -80,24 +80,34 @@ pub(crate) struct Layout {
     pub overlap: bool,
     /// Whether stem and transitions keep their inputs and are run again, instead of keeping what they saved.
     pub rerun: bool,
+    /// Where those inputs are.
+    pub inputs: Inputs,
 }
 
 impl Layout {
     /// Everything is kept.
-    pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun: false };
+    pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun: false, inputs: Inputs::Kept };
 
     /// The layout that recovers everything.
     pub fn recover_all(pieces: usize, overlap: bool) -> Self {
-        Self { keep_from: pieces, overlap, rerun: false }
+        Self { keep_from: pieces, overlap, ..Self::STORED }
     }
 
     /// The layout that recovers blocks and runs everything else again.
     pub fn rerun(pieces: usize, overlap: bool) -> Self {
-        Self { keep_from: pieces, overlap, rerun: true }
+        Self { keep_from: pieces, overlap, rerun: true, ..Self::STORED }
+    }
+
+    /// Whether the network is run segment by segment, from few of the transitions' inputs.
+    pub fn takes_snapshots(&self) -> bool {
+        self.inputs != Inputs::Kept
     }
 
     /// Of a mode, for a network whose pieces are blocks or not.
     pub fn of(mode: Mode, is_block: &[bool]) -> Self {
+        if mode.inputs != Inputs::Kept && is_block.contains(&false) {
+            return Self { inputs: mode.inputs, ..Self::rerun(is_block.len(), mode.overlap) };
+        }
         let blocks: Vec<usize> = (0..is_block.len()).filter(|&index| is_block[index]).collect();
         let keep_from = match blocks.len().checked_sub(mode.blocks_kept) {
             None | Some(0) => 0,
@@ -105,7 +115,7 @@ impl Layout {
         };
         let rerun = mode.recompute_transitions;
         // Where nothing is recovered, nothing runs beside anything.
-        Self { keep_from, overlap: mode.overlap && (keep_from > 0 || rerun), rerun }
+        Self { keep_from, overlap: mode.overlap && (keep_from > 0 || rerun), rerun, inputs: Inputs::Kept }
     }
 }
 
@@ -118,7 +128,7 @@ mod tests {
         // A transition stands between the first block and the last two.
         let is_block = [true, false, true, true];
         let layout = |blocks_kept, overlap, recompute_transitions| {
-            Layout::of(Mode { blocks_kept, overlap, recompute_transitions }, &is_block)
+            Layout::of(Mode { blocks_kept, overlap, recompute_transitions, ..Mode::default() }, &is_block)
         };
         let keep_from = [0, 1, 2, 3, 9].map(|kept| layout(kept, false, false).keep_from);
         assert_eq!(keep_from, [4, 3, 2, 0, 0]);

@@ -64,7 +64,7 @@ fn open_tape(network: &RevVit, strategy: Strategy, device: &Device) -> (u64, u64
     let held = in_use(device) - before;
     let metered = Holder::ALL.into_iter().map(|holder| meter.report().live(holder)).sum();
     let mut gradients = Gradients::new(&Meter::new());
-    tape.backward(&mut gradients);
+    tape.backward(&mut gradients).expect("a backward");
     (held, metered)
 }
 

@@ -16,7 +16,10 @@ where
     for batch in 0..batches {
         let (input, target) = data(batch);
         let pass = Pass::training(7).step(batch).loss_weight(1.0 / accumulate as f64);
-        network.record(input, target, pass, Strategy::Stored).expect("a step").backward(&mut gradients);
+        network
+            .record(input, target, pass, Strategy::Stored)
+            .and_then(|tape| tape.backward(&mut gradients))
+            .expect("a step");
         network = gradients.take_statistics().apply(network);
         if (batch + 1) % accumulate == 0 {
             let all = std::mem::replace(&mut gradients, Gradients::new(&Meter::new()));

@@ -1,9 +1,12 @@
 //! The backward pass: a fold of `join(grads, recover)` from the last piece to the first.
 
 use crate::network::Output;
-use crate::{Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Stem, Streams};
+use crate::{
+    Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Result, Stem, Streams,
+};
 
 use super::beside::Beside;
+use super::snapshots::Snapshots;
 use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, STEM, Scratch};
 
@@ -13,6 +16,8 @@ use super::{FIRST_PIECE, STEM, Scratch};
 pub struct Tape<'n, const D: usize, N: Network<D>> {
     pub(super) network: &'n N,
     pub(super) trail: Trail<D, N>,
+    /// What is below the trail, where that is of the last segment alone.
+    pub(super) below: Option<Snapshots<D, N>>,
     pub(super) loss: f32,
     pub(super) output: Output<D, N>,
 }
@@ -29,10 +34,17 @@ impl<const D: usize, N: Network<D>> Tape<'_, D, N> {
     }
 
     /// Adds the gradients of the loss to `gradients`, and returns loss and output.
-    pub fn backward(self, gradients: &mut Gradients) -> (f32, Output<D, N>) {
-        let Self { network, trail, loss, output } = self;
-        backward(network, trail, None, false, gradients);
-        (loss, output)
+    ///
+    /// # Errors
+    ///
+    /// Streams that left memory for a disk cannot be read again. Gradients are then of some of the parameters alone.
+    pub fn backward(self, gradients: &mut Gradients) -> Result<(f32, Output<D, N>)> {
+        let Self { network, trail, below, loss, output } = self;
+        match below {
+            None => drop(backward(network, trail, None, false, gradients)),
+            Some(below) => below.backward(network, trail, gradients)?,
+        }
+        Ok((loss, output))
     }
 }
 
@@ -61,13 +73,14 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
         Some(Descent { streams, gradients }) => {
             let recovers = rest.last().is_some_and(|recorded| matches!(recorded.way, Way::Recover));
             let streams = streams.filter(|_| recovers || (rest.is_empty() && hand_down));
+            let gradients = meter.keep(Holder::StreamGradients, gradients);
             (streams.map(|streams| meter.keep(Holder::Streams, streams)), Some(gradients))
         }
         None => (top, None),
     };
 
     let front = Front { pieces: &pieces, ready: Vec::new(), rest, output, hand_down };
-    let given = front.tensors().chain(&dy).next();
+    let given = front.tensors().chain(dy.as_ref().map(Kept::value)).next();
     let beside = Beside::on(overlap, given.map(|streams| streams.x1.device()));
     let overlap = beside.overlaps();
     let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
@@ -81,7 +94,10 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
                 });
                 (dx, Some(held))
             }
-            (None, Some(dy)) => (dy, None),
+            (None, Some(dy)) => {
+                let (dy, held) = dy.into_parts();
+                (dy, Some(held))
+            }
             (None, None) => unreachable!("gradients come from above or from the head"),
         },
         || front.recover(overlap, &pass),

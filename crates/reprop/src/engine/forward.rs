@@ -10,6 +10,7 @@ use crate::strategy::Layout;
 use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
 use crate::{host, kernels};
 
+use super::snapshots::Snapshots;
 use super::trail::{Recorded, StemTrail, Trail, Way};
 use super::{FIRST_PIECE, STEM, Scratch, Tape, plan};
 
@@ -61,14 +62,47 @@ pub(super) fn go_through<const D: usize, N: Network<D>>(
 ) -> Streams<D> {
     let pieces = network.pieces();
     for index in range {
-        let context = pass.context(FIRST_PIECE + index);
-        streams = match pieces[index] {
-            Piece::Block(block) => block.forward(streams, &context),
-            Piece::Transition(transition) => enter(transition.forward(streams, &context), pass),
-        };
+        streams = pass_through(pieces[index], index, streams, pass);
         look(watch, &streams, pass);
     }
     streams
+}
+
+/// As [`go_through`], counted and noted.
+pub(super) fn advance<const D: usize, N: Network<D>>(
+    network: &N,
+    range: Range<usize>,
+    mut streams: Kept<Streams<D>>,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> Kept<Streams<D>> {
+    let meter = pass.metering();
+    let pieces = network.pieces();
+    for index in range {
+        let (piece, place) = (pieces[index], FIRST_PIECE + index);
+        let scratch = Scratch::of(piece, streams.value().dims(), &pass.context(place));
+        let _scratch = meter.hold(Holder::Scratch, scratch.forward);
+        let (given, held) = streams.into_parts();
+        let next = pass.note(Activity::Forward, place, || pass_through(piece, index, given, pass));
+        drop(held);
+        streams = meter.keep(Holder::Streams, next);
+        look(watch, streams.value(), pass);
+    }
+    streams
+}
+
+/// The streams as they leave one piece, with nothing kept.
+fn pass_through<const D: usize>(
+    piece: Piece<'_, D>,
+    index: usize,
+    streams: Streams<D>,
+    pass: &Pass,
+) -> Streams<D> {
+    let context = pass.context(FIRST_PIECE + index);
+    match piece {
+        Piece::Block(block) => block.forward(streams, &context),
+        Piece::Transition(transition) => enter(transition.forward(streams, &context), pass),
+    }
 }
 
 /// Samples in a batch, as the stem tells them.
@@ -102,18 +136,47 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     if !is_trainable(network) {
         return Err(Error::NothingToTrain);
     }
+    let settled = plan::settled(network, strategy);
+    if let Some(layout) = settled.filter(Layout::takes_snapshots) {
+        return record_snapshots(network, input, target, pass, layout);
+    }
+    let again = settled.is_none().then(|| input.clone());
     let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
     let (streams, stem) = record_stem(network, input, &pass, false, &mut watch)?;
     let batch = streams.value().dims()[0];
     network.head().check(&target, batch)?;
-    let layout = plan::choose(network, batch, &pass, strategy)?;
+    let layout = settled.map_or_else(|| plan::choose(network, batch, &pass, strategy), Ok)?;
+    if let (Some(input), true) = (again, layout.takes_snapshots()) {
+        // The stem had to tell the size of the batch, and is run again.
+        drop((streams, stem));
+        return record_snapshots(network, input, target, pass, layout);
+    }
     let (streams, pieces) =
         record_pieces(network, 0..network.pieces().len(), streams, layout, &pass, &mut watch);
     let mut trail = Trail { pass, overlap: layout.overlap, stem: Some(stem), pieces, top: None, head: None };
     let (loss, output) = record_head(network, streams, target, &mut trail);
     watch.check()?;
     let loss = finite(&loss, &trail.pass)?;
-    Ok(Tape { network, trail, loss, output })
+    Ok(Tape { network, trail, below: None, loss, output })
+}
+
+/// A forward pass that keeps few of the transitions' inputs, and of the last segment what it takes to reverse that.
+fn record_snapshots<const D: usize, N: Network<D>>(
+    network: &N,
+    input: Input<D, N>,
+    target: Target<D, N>,
+    pass: Pass,
+    layout: Layout,
+) -> Result<Tape<'_, D, N>> {
+    let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
+    let (below, streams, range) = Snapshots::record(network, input, layout, &pass, &mut watch)?;
+    network.head().check(&target, streams.value().dims()[0])?;
+    let (streams, pieces) = record_pieces(network, range, streams, layout, &pass, &mut watch);
+    let mut trail = Trail { pass, overlap: layout.overlap, stem: None, pieces, top: None, head: None };
+    let (loss, output) = record_head(network, streams, target, &mut trail);
+    watch.check()?;
+    let loss = finite(&loss, &trail.pass)?;
+    Ok(Tape { network, trail, below: Some(below), loss, output })
 }
 
 /// The streams as they leave the stem, and what is kept of it: its input if it is to be rerun, else what it saved.
@@ -184,14 +247,12 @@ fn record_piece<const D: usize>(
         (Some(held), None)
     };
     let (next, way) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
-        Piece::Block(block) if recovers => (block.forward(streams, &context), Way::Recover),
+        Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass), Way::Recover),
         Piece::Block(block) => {
             let (next, saved) = block.forward_saving(streams, &context);
             (next, Way::Saved(meter.keep(Holder::Blocks, saved)))
         }
-        Piece::Transition(transition) if reruns => {
-            (enter(transition.forward(streams, &context), pass), Way::Rerun)
-        }
+        Piece::Transition(_) if reruns => (pass_through(piece, index, streams, pass), Way::Rerun),
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
             (enter(next, pass), Way::Saved(meter.keep(Holder::Transitions, saved)))

@@ -11,14 +11,20 @@
 //! neither waits for the other. A piece whose saved tensors were kept is recovered by handing them over, at no cost;
 //! with overlap the block below it is recovered in the same breath, so that the overlap goes on across transitions. A
 //! stored network is the case in which the first recovery hands over everything.
+//!
+//! Where not even the inputs of transitions fit, the network is a chain of [segments](segments) that a schedule of
+//! `reprop-schedule` takes there and back, each by the same forward and backward.
 
 mod backward;
 mod beside;
 mod forward;
 mod plan;
+mod segments;
 mod sizes;
+mod snapshots;
 mod stage;
 mod trail;
+mod walk;
 
 use crate::{BlockFootprint, Context, Piece};
 
@@ -26,6 +32,7 @@ pub use backward::{Descent, Tape};
 pub(crate) use forward::{batch_of, inverse, predict, record, streams};
 pub use plan::Prediction;
 pub(crate) use plan::predicted;
+pub(crate) use segments::visits;
 pub(crate) use sizes::Sizes;
 pub use stage::{Entry, Keep, Stage};
 pub use trail::Trail;

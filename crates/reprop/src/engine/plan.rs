@@ -17,6 +17,18 @@ pub struct Prediction {
     pub blocks_kept: usize,
 }
 
+/// The layout of a strategy for this network, unless it depends on the batch.
+pub(super) fn settled<const D: usize, N: Network<D>>(network: &N, strategy: Strategy) -> Option<Layout> {
+    let pieces = network.pieces();
+    Some(match strategy {
+        Strategy::Stored => Layout::STORED,
+        Strategy::Reprop => Layout::recover_all(pieces.len(), false),
+        Strategy::PaReprop => Layout::recover_all(pieces.len(), true),
+        Strategy::Planned(mode) => Layout::of(mode, &are_blocks(&pieces)),
+        Strategy::Auto { .. } => return None,
+    })
+}
+
 /// The layout of a strategy for this network and batch.
 pub(super) fn choose<const D: usize, N: Network<D>>(
     network: &N,
@@ -24,15 +36,16 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     pass: &Pass,
     strategy: Strategy,
 ) -> Result<Layout> {
-    let is_block: Vec<bool> = network.pieces().iter().map(|piece| matches!(piece, Piece::Block(_))).collect();
-    let mode = match strategy {
-        Strategy::Stored => return Ok(Layout::STORED),
-        Strategy::Reprop => return Ok(Layout::recover_all(is_block.len(), false)),
-        Strategy::PaReprop => return Ok(Layout::recover_all(is_block.len(), true)),
-        Strategy::Planned(mode) => mode,
-        Strategy::Auto { budget } => automatic(network, batch, pass, budget)?,
+    let strategy = match strategy {
+        Strategy::Auto { budget } => Strategy::Planned(automatic(network, batch, pass, budget)?),
+        other => other,
     };
-    Ok(Layout::of(mode, &is_block))
+    Ok(settled(network, strategy).expect("what a budget comes to does not depend on the batch"))
+}
+
+/// Which of the pieces are blocks.
+pub(super) fn are_blocks<const D: usize>(pieces: &[Piece<'_, D>]) -> Vec<bool> {
+    pieces.iter().map(|piece| matches!(piece, Piece::Block(_))).collect()
 }
 
 /// The mode that predicted costs choose for a budget.
@@ -44,7 +57,7 @@ fn automatic<const D: usize, N: Network<D>>(
 ) -> Result<Mode> {
     // A network that cannot tell its bytes gets the leanest mode.
     let Ok(sizes) = Sizes::of(network, batch, pass) else {
-        return Ok(Mode { blocks_kept: 0, overlap: false, recompute_transitions: false });
+        return Ok(Mode::default());
     };
     // The first of the modes keeps everything: no other is looked at where that fits, at each step anew.
     let stored = modes(&sizes)[0];

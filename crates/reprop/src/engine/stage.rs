@@ -8,8 +8,8 @@ use crate::strategy::Layout;
 use crate::{Error, Gradients, Head, Holder, Kept, Network, Pass, Piece, Result, Streams};
 
 use super::backward::{self, Descent};
-use super::trail::{Recorded, StemTrail, Trail, Way};
-use super::{FIRST_PIECE, Scratch, forward};
+use super::trail::{self, StemTrail, Trail};
+use super::{FIRST_PIECE, forward};
 
 /// What a stage is given in its forward.
 #[expect(clippy::large_enum_variant, reason = "both are handles of tensors, of which a stage holds a few")]
@@ -213,23 +213,8 @@ impl<'n, const D: usize, N: Network<D>> Stage<'n, D, N> {
         if expected != found || input.is_some() != self.begins() {
             return Err(Error::TrailInputs { expected, found, stem: self.begins() });
         }
-        let mut inputs = inputs.into_iter();
-        let pieces = self.network.pieces();
-        let recorded = self.pieces.clone().map(|index| {
-            let context = pass.context(FIRST_PIECE + index);
-            match pieces[index] {
-                Piece::Block(_) => {
-                    Recorded { index, way: Way::Recover, input: None, scratch: Scratch::default() }
-                }
-                Piece::Transition(_) => {
-                    let input = inputs.next();
-                    let scratch = input.as_ref().map(|x| Scratch::of(pieces[index], x.dims(), &context));
-                    let input = input.map(|input| pass.metering().keep(Holder::Streams, input));
-                    Recorded { index, way: Way::Rerun, input, scratch: scratch.unwrap_or_default() }
-                }
-            }
-        });
-        let recorded = recorded.collect();
+        let inputs = inputs.into_iter().map(|input| pass.metering().keep(Holder::Streams, input));
+        let recorded = trail::recorded(&self.network.pieces(), self.pieces.clone(), inputs, None, &pass);
         let stem = input.map(StemTrail::Rerun);
         Ok(Trail { pass, overlap, stem, pieces: recorded, top: None, head: None })
     }

@@ -1,9 +1,11 @@
 //! What a forward pass kept for its backward.
 
-use crate::network::{Input, Network};
-use crate::{AnySaved, Head, Kept, Pass, Saved, Stem, Streams};
+use std::ops::Range;
 
-use super::Scratch;
+use crate::network::{Input, Network};
+use crate::{AnySaved, Head, Kept, Pass, Piece, Saved, Stem, Streams};
+
+use super::{FIRST_PIECE, Scratch};
 
 /// What the forward of a run of parts kept for its backward. It borrows nothing, so that parameters may change before
 /// the backward runs: what is recovered or rerun then, is so with those of that day.
@@ -43,6 +45,35 @@ pub(super) enum Way {
     Recover,
     /// From its input, by running it again.
     Rerun,
+}
+
+/// What a forward would have kept of the pieces in `range`, from the inputs of those that are rerun. `dims` is the shape of the
+/// streams that leave the last of them, where it is known: temporaries of blocks are counted by it.
+pub(super) fn recorded<const D: usize>(
+    pieces: &[Piece<'_, D>],
+    range: Range<usize>,
+    inputs: impl IntoIterator<Item = Kept<Streams<D>>>,
+    dims: Option<[usize; D]>,
+    pass: &Pass,
+) -> Vec<Recorded<D>> {
+    let mut inputs = inputs.into_iter();
+    range
+        .map(|index| {
+            let context = pass.context(FIRST_PIECE + index);
+            let scratch = |dims| Scratch::of(pieces[index], dims, &context);
+            match pieces[index] {
+                Piece::Block(_) => {
+                    let scratch = dims.map(scratch).unwrap_or_default();
+                    Recorded { index, way: Way::Recover, input: None, scratch }
+                }
+                Piece::Transition(_) => {
+                    let input = inputs.next();
+                    let scratch = input.as_ref().map(|input| scratch(input.value().dims()));
+                    Recorded { index, way: Way::Rerun, input, scratch: scratch.unwrap_or_default() }
+                }
+            }
+        })
+        .collect()
 }
 
 impl<const D: usize> Recorded<D> {

@@ -9,12 +9,14 @@ use crate::engine::Sizes;
 /// How a pass uses memory: everything between store-all and one-block-at-a-time.
 ///
 /// ```
-/// use reprop::Mode;
+/// use reprop::{Inputs, Mode};
 ///
-/// let mode = Mode { blocks_kept: 3, overlap: true, recompute_transitions: false };
+/// let mode = Mode { blocks_kept: 3, overlap: true, ..Mode::default() };
 /// assert_eq!(mode.to_string(), "pareprop, last 3 blocks kept");
+/// let mode = Mode { recompute_transitions: true, inputs: Inputs::Few { snapshots: 2 }, ..Mode::default() };
+/// assert_eq!(mode.to_string(), "reprop, transitions recomputed from 2 snapshots");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mode {
     /// How many of the last blocks keep what they saved; those below are recovered. More than there are means all.
     pub blocks_kept: usize,
@@ -22,41 +24,93 @@ pub struct Mode {
     pub overlap: bool,
     /// Whether transitions keep their inputs alone and are run again.
     pub recompute_transitions: bool,
+    /// Where those inputs wait. Unless they are all kept, transitions are run again whatever the other fields say, no
+    /// block keeps what it saved, and the stem is run again too.
+    #[serde(default)]
+    pub inputs: Inputs,
+}
+
+/// Where the inputs of transitions that are run again wait for the backward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Inputs {
+    /// In memory.
+    #[default]
+    Kept,
+    /// At most so many in memory. The others are computed anew from the nearest one below, or from the network's input,
+    /// in the order of [`Revolve`](reprop_schedule::Revolve), which does so least often.
+    Few {
+        /// How many; none leaves the network's input alone.
+        snapshots: usize,
+    },
+    /// On a disk, written in the background and read ahead of their turn: see [`Pass::spill`](crate::Pass::spill).
+    Spilled,
+}
+
+impl fmt::Display for Inputs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept => Ok(()),
+            Self::Few { snapshots: 0 } => formatter.write_str(" from the network's input"),
+            Self::Few { snapshots: 1 } => formatter.write_str(" from 1 snapshot"),
+            Self::Few { snapshots } => write!(formatter, " from {snapshots} snapshots"),
+            Self::Spilled => formatter.write_str(" from disk"),
+        }
+    }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { blocks_kept, overlap, recompute_transitions } = *self;
+        let Self { blocks_kept, overlap, recompute_transitions, inputs } = *self;
         formatter.write_str(if overlap { "pareprop" } else { "reprop" })?;
         match blocks_kept {
             0 => {}
             1 => formatter.write_str(", last block kept")?,
             _ => write!(formatter, ", last {blocks_kept} blocks kept")?,
         }
-        formatter.write_str(if recompute_transitions { ", transitions recomputed" } else { "" })
+        if recompute_transitions {
+            write!(formatter, ", transitions recomputed{inputs}")?;
+        }
+        Ok(())
     }
 }
+
+/// Two numbers of snapshots that are tried differ by one, or by this part of the larger.
+const FINENESS: usize = 16;
 
 /// Every mode that a network of these sizes can run in. The first keeps everything that the pass lets it keep.
 pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
     let is_block = sizes.is_block();
     let blocks = is_block.iter().filter(|&&is_block| is_block).count();
-    let transitions = blocks < is_block.len();
-    let recomputes: &[bool] = match (transitions, sizes.recompute_transitions) {
+    let transitions = is_block.len() - blocks;
+    let recomputes: &[bool] = match (transitions > 0, sizes.recompute_transitions) {
         (true, false) => &[false, true],
         (true, true) => &[true],
         (false, _) => &[false],
     };
     let mut modes = Vec::new();
+    // On one thread nothing runs beside anything.
+    let mut push = |mode: Mode, beside: bool| {
+        modes.push(mode);
+        if beside && rayon::current_num_threads() > 1 {
+            modes.push(Mode { overlap: true, ..mode });
+        }
+    };
     for &recompute_transitions in recomputes {
         for blocks_kept in (0..=blocks).rev() {
-            modes.push(Mode { blocks_kept, overlap: false, recompute_transitions });
-            // On one thread nothing runs beside anything, and where all is kept there is nothing to run.
+            // Where all is kept there is nothing to run.
             let beside = blocks_kept < blocks || recompute_transitions;
-            if beside && rayon::current_num_threads() > 1 {
-                modes.push(Mode { blocks_kept, overlap: true, recompute_transitions });
-            }
+            push(Mode { blocks_kept, recompute_transitions, ..Mode::default() }, beside);
         }
+    }
+    // The input of the last transition is at work when the backward pass begins: it takes no snapshot. Of many numbers of
+    // snapshots some will do.
+    let fewer = |&snapshots: &usize| snapshots.checked_sub(1 + snapshots / FINENESS);
+    let few = std::iter::successors(transitions.checked_sub(1), fewer);
+    let few = few.map(|snapshots| Inputs::Few { snapshots });
+    let spilled = (sizes.spills && transitions > 0).then_some(Inputs::Spilled);
+    for inputs in spilled.into_iter().chain(few) {
+        // One transition after the other leaves nothing to run beside it.
+        push(Mode { recompute_transitions: true, inputs, ..Mode::default() }, blocks > 0);
     }
     modes
 }

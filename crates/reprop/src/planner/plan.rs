@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::engine::Sizes;
-use crate::{Costs, Error, Mode, Prediction, Result, Strategy};
+use crate::{Costs, Error, Inputs, Mode, Prediction, Result, Strategy};
 
 use super::modes;
 
@@ -101,6 +101,7 @@ impl Plan {
         let chosen = choose(&candidates, budget, |mode| match costs.tried_seconds(mode) {
             None if !costs.tried.is_empty() => UNTRIED,
             Some(_) => handicap(mode),
+            None if mode.inputs != Inputs::Kept => handicap(mode),
             None => 1.0,
         })?;
         let least = candidates[chosen].time;
@@ -129,12 +130,14 @@ impl Plan {
 
     /// A candidate's name for people.
     pub fn name(&self, candidate: &Candidate) -> String {
-        let Mode { blocks_kept, overlap, recompute_transitions } = candidate.mode;
+        let Mode { blocks_kept, overlap, recompute_transitions, inputs } = candidate.mode;
         if blocks_kept < self.candidates[0].mode.blocks_kept {
             return candidate.mode.to_string();
         }
         let how = if overlap { " beside gradients" } else { "" };
-        if recompute_transitions {
+        if inputs != Inputs::Kept {
+            format!("transitions recomputed{inputs}{how}")
+        } else if recompute_transitions {
             format!("stored, transitions recomputed{how}")
         } else {
             "stored".to_owned()
@@ -155,9 +158,10 @@ impl Plan {
 /// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
 const UNTRIED: f64 = 1.1;
 
-/// How many times faster a mode has to be for the memory that it takes: kept blocks must be worth it.
+/// How many times faster a mode has to be for what it takes: kept blocks must be worth their memory, and writes to a disk the
+/// disk.
 pub(super) fn handicap(mode: Mode) -> f64 {
-    if mode.blocks_kept > 0 { 1.01 } else { 1.0 }
+    if mode.blocks_kept > 0 || mode.inputs != Inputs::Kept { 1.01 } else { 1.0 }
 }
 
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the

@@ -52,14 +52,13 @@ impl Trials {
         let fitting: Vec<Mode> = all.iter().copied().filter(|&mode| peak(mode) <= budget).collect();
         // Of modes alike the one with transitions stored comes first. Where only the other leaves room for overlap, that is
         // taken, so that overlap is known.
-        let bare =
-            |overlap| fitting.iter().copied().find(|mode| mode.blocks_kept == 0 && mode.overlap == overlap);
-        let beside = bare(true);
-        let lean = beside.map(|mode| Mode { overlap: false, ..mode }).or(bare(false));
-        let lean = lean.ok_or_else(|| Error::BudgetTooSmall {
+        let mut bare = fitting.iter().copied().filter(|mode| mode.blocks_kept == 0);
+        let first = bare.clone().find(|mode| !mode.overlap).ok_or_else(|| Error::BudgetTooSmall {
             budget,
             least: all.iter().map(|&mode| peak(mode)).min().unwrap_or(0),
         })?;
+        let beside = bare.find(|mode| mode.overlap && mode.inputs == first.inputs);
+        let lean = beside.map_or(first, |mode| Mode { overlap: false, ..mode });
         let keeps = |mode: &&Mode| {
             mode.blocks_kept > 0 && !mode.overlap && mode.recompute_transitions == lean.recompute_transitions
         };
@@ -176,11 +175,13 @@ impl Sample {
     }
 }
 
-/// The median over the samples of the seconds that `activity` took in `place`.
+/// The median over the samples of the seconds that `activity` took in `place`, each time.
 fn median_of(samples: &[Sample], activity: Activity, place: usize) -> f64 {
     let seconds = samples.iter().map(|sample| {
         let spans = sample.trace.spans().into_iter();
-        spans.filter(|span| span.activity == activity && span.place == place).map(|span| span.seconds).sum()
+        let spans = spans.filter(|span| span.activity == activity && span.place == place);
+        let (sum, times) = spans.fold((0.0, 0), |(sum, times), span| (sum + span.seconds, times + 1));
+        sum / f64::from(times.max(1))
     });
     median(seconds.collect())
 }

@@ -43,7 +43,8 @@ pub(super) fn settle(
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
     // Of equals the first, which the probe ran.
-    let bare = (0..modes.len()).rev().filter(|&index| modes[index].blocks_kept == 0);
+    let is_bare = |mode: Mode| mode.blocks_kept == 0 && mode.inputs == modes[0].inputs;
+    let bare = (0..modes.len()).rev().filter(|&index| is_bare(modes[index]));
     let usual = bare.max_by_key(|&index| modes[index].overlap);
     // The machine may have become faster or slower since the probe.
     costs.scale(seconds[0] / costs.tried[0].seconds);

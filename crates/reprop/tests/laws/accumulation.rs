@@ -17,8 +17,10 @@ where
     for call in 0..3 {
         let (input, target) = user_data(2 + call);
         let pass = training(3).call(call as u64).loss_weight(1.0 / 3.0);
-        let (loss, _) =
-            network.record(input, target, pass, strategy).expect("a tape").backward(&mut gradients);
+        let (loss, _) = network
+            .record(input, target, pass, strategy)
+            .and_then(|tape| tape.backward(&mut gradients))
+            .expect("a step");
         total += loss;
     }
     (total.to_bits(), bits(network, &gradients.into_params()))

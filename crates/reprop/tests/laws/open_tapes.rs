@@ -22,7 +22,7 @@ fn interleaved(strategies: [Strategy; 3], order: [usize; 3]) -> Vec<(u32, Bits)>
     for call in order {
         let mut gradients = Gradients::new(&Meter::new());
         let tape = tapes[call].take().expect("each call is reversed once");
-        let (loss, _) = tape.backward(&mut gradients);
+        let (loss, _) = tape.backward(&mut gradients).expect("a backward");
         found[call] = Some((loss.to_bits(), bits(&network, &gradients.into_params())));
     }
     found.into_iter().map(|gradients| gradients.expect("each call is reversed")).collect()

@@ -1,0 +1,229 @@
+//! A pass on bytes alone: forward and backward as the engine goes, with nothing but guards of a meter.
+
+use std::ops::Range;
+
+use reprop_schedule::Action;
+
+use crate::planner::Inputs;
+use crate::{Held, Holder, Meter};
+
+use super::segments::Segments;
+use super::{Sizes, snapshots};
+
+/// Goes through a network.
+pub(super) struct Walk<'s> {
+    pub sizes: &'s Sizes,
+    pub meter: &'s Meter,
+    pub overlap: bool,
+}
+
+/// What is counted of a piece that was run.
+struct Counted {
+    index: usize,
+    saved: Option<Held>,
+    input: Option<Held>,
+}
+
+/// What a backward begins with.
+enum Above {
+    /// The streams that the head is given.
+    Head(Held),
+    /// What comes down from a segment above: streams, if it hands them down, and gradients.
+    Descent(Option<Held>, Held),
+}
+
+impl Walk<'_> {
+    /// Once there and once back.
+    pub fn at_once(&self, kept: impl Fn(usize) -> bool) {
+        let Self { sizes, meter, .. } = *self;
+        let _stem = meter.hold(Holder::Ends, sizes.stem.saved);
+        let streams = meter.hold(Holder::Streams, sizes.streams);
+        let (streams, rest) = self.record(0..sizes.pieces.len(), streams, kept);
+        self.backward(rest, Above::Head(streams), false);
+    }
+
+    /// As a schedule says, as in `Snapshots`.
+    pub fn segment_by_segment(&self, segments: &Segments, inputs: Inputs) {
+        let Self { sizes, meter, .. } = *self;
+        let mut slots: Vec<Option<Held>> = (0..=segments.count()).map(|_| None).collect();
+        let mut work = Some(meter.hold(Holder::Streams, 0));
+        let mut above: Option<Above> = None;
+        let mut buffers: Option<Held> = None;
+        for action in segments.schedule(inputs) {
+            match action {
+                Action::Forward { from, to } => {
+                    for segment in from..to {
+                        let entering = work.take().filter(|_| segment > 0);
+                        let streams = entering.unwrap_or_else(|| meter.hold(Holder::Streams, sizes.streams));
+                        work = Some(self.advance(segments.pieces(segment), streams));
+                    }
+                }
+                Action::Save { slot, .. } => {
+                    slots[slot.index] = work.replace(meter.hold(Holder::Streams, 0));
+                }
+                Action::Load { keep: true, .. } => work = Some(meter.hold(Holder::Streams, 0)),
+                Action::Load { slot, .. } => work = slots[slot.index].take(),
+                Action::Copy { step, to, .. } => {
+                    let bytes = sizes.below(segments.pieces(step).start);
+                    let held = meter.hold(Holder::Streams, bytes);
+                    if to.tier == 0 {
+                        slots[to.index] = Some(held);
+                    } else {
+                        work = Some(held);
+                        let most = buffers.take().map_or(0, |held| held.bytes());
+                        let most = most.max(snapshots::BUFFERS * bytes);
+                        buffers = Some(meter.hold(Holder::Streams, most));
+                    }
+                }
+                Action::Reverse { step } => {
+                    let range = segments.pieces(step);
+                    let (rest, from) = match (above.take(), work.take()) {
+                        (None, Some(streams)) => {
+                            let (streams, rest) = self.record(range, streams, |_| false);
+                            (rest, Above::Head(streams))
+                        }
+                        (Some(above), mut input) => {
+                            let rest = range.map(|index| {
+                                let input = input.take().filter(|_| !sizes.pieces[index].is_block);
+                                Counted { index, saved: None, input }
+                            });
+                            (rest.collect(), above)
+                        }
+                        (None, None) => return,
+                    };
+                    let (streams, gradients) = self.backward(rest, from, segments.hands_down(step));
+                    let _stem = (step == 0).then(|| meter.hold(Holder::Ends, sizes.stem.saved));
+                    above = Some(Above::Descent(streams, gradients));
+                }
+                Action::Free { .. }
+                | Action::Wait { .. }
+                | Action::Record { .. }
+                | Action::ReverseRecorded { .. } => {}
+            }
+        }
+    }
+
+    /// As `forward::advance`.
+    fn advance(&self, range: Range<usize>, mut streams: Held) -> Held {
+        for index in range {
+            let piece = &self.sizes.pieces[index];
+            let _scratch = self.meter.hold(Holder::Scratch, piece.size.forward);
+            drop(streams);
+            streams = self.meter.hold(Holder::Streams, piece.streams);
+        }
+        streams
+    }
+
+    /// As `forward::record_pieces`.
+    fn record(
+        &self,
+        range: Range<usize>,
+        mut streams: Held,
+        kept: impl Fn(usize) -> bool,
+    ) -> (Held, Vec<Counted>) {
+        let Self { sizes, meter, .. } = *self;
+        let mut rest = Vec::new();
+        for index in range {
+            let piece = &sizes.pieces[index];
+            let _scratch = meter.hold(Holder::Scratch, piece.size.forward);
+            let recomputes = !piece.is_block && !kept(index);
+            let keeps_input = recomputes || kept(index) && self.recovers(&rest, false);
+            let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
+            let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.size.saved));
+            drop(held);
+            streams = meter.hold(Holder::Streams, piece.streams);
+            rest.push(Counted { index, saved, input });
+        }
+        (streams, rest)
+    }
+
+    /// As `backward::backward`: the streams that are handed down, and gradients.
+    fn backward(&self, mut rest: Vec<Counted>, above: Above, hand_down: bool) -> (Option<Held>, Held) {
+        let Self { sizes, meter, overlap } = *self;
+        let (mut output, first, bytes) = match above {
+            Above::Head(streams) => {
+                let bytes = streams.bytes();
+                let output = self.recovers(&rest, false).then_some(streams);
+                (output, meter.hold(Holder::Ends, sizes.head.saved), bytes)
+            }
+            Above::Descent(streams, gradients) => {
+                let wanted = self.recovers(&rest, hand_down);
+                let bytes = gradients.bytes();
+                (streams.filter(|_| wanted), gradients, bytes)
+            }
+        };
+        let scratch = meter.hold(Holder::Scratch, self.scratch(&[], &rest));
+        let mut ready = self.recover(&mut rest, &mut output, hand_down);
+        drop((first, scratch));
+        let mut gradients = meter.hold(Holder::StreamGradients, bytes);
+        while !ready.is_empty() {
+            let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest));
+            let below = if overlap {
+                // Either half may be ahead of the other, so that the largest gradients of the one count throughout the
+                // other.
+                let largest = ready.iter().map(|&(index, _)| sizes.below(index)).max().unwrap_or(0);
+                let _more = meter.hold(Holder::StreamGradients, largest.saturating_sub(gradients.bytes()));
+                self.recover(&mut rest, &mut output, hand_down)
+            } else {
+                Vec::new()
+            };
+            let mut used = Vec::new();
+            for (index, held) in ready {
+                used.extend(overlap.then_some(held));
+                drop(gradients);
+                gradients = meter.hold(Holder::StreamGradients, sizes.below(index));
+            }
+            ready = if overlap { below } else { self.recover(&mut rest, &mut output, hand_down) };
+        }
+        (output.filter(|_| hand_down), gradients)
+    }
+
+    /// Whether the uppermost of `rest` is recovered from its output; `or` if there is none.
+    fn recovers(&self, rest: &[Counted], or: bool) -> bool {
+        rest.last().map_or(or, |piece| piece.saved.is_none() && self.sizes.pieces[piece.index].is_block)
+    }
+
+    /// As `Front::reach`.
+    fn reach(&self, rest: &[Counted]) -> usize {
+        let kept = rest.iter().rev().take_while(|piece| piece.saved.is_some()).count();
+        if kept < rest.len() && (self.overlap || kept == 0) { kept + 1 } else { kept }
+    }
+
+    /// As `Front::scratch`.
+    fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted]) -> u64 {
+        let size = |index: usize| self.sizes.pieces[index].size;
+        let grads = ready.iter().map(|&(index, _)| size(index).grads);
+        let reached = rest.iter().rev().take(self.reach(rest));
+        let recover = reached.filter(|piece| piece.saved.is_none()).map(|piece| size(piece.index).recover);
+        grads.chain(recover).max().unwrap_or(0)
+    }
+
+    /// As `Front::recover`.
+    fn recover(
+        &self,
+        rest: &mut Vec<Counted>,
+        output: &mut Option<Held>,
+        hand_down: bool,
+    ) -> Vec<(usize, Held)> {
+        let mut ready = Vec::new();
+        for _ in 0..self.reach(rest) {
+            let Some(Counted { index, saved, input }) = rest.pop() else { break };
+            if let Some(saved) = saved {
+                ready.push((index, saved));
+                *output = input;
+                continue;
+            }
+            let piece = &self.sizes.pieces[index];
+            *output = None;
+            if piece.is_block {
+                ready.push((index, self.meter.hold(Holder::Blocks, piece.size.recovered)));
+                *output =
+                    self.recovers(rest, hand_down).then(|| self.meter.hold(Holder::Streams, piece.streams));
+            } else {
+                ready.push((index, self.meter.hold(Holder::Transitions, piece.size.saved)));
+                *output = input.filter(|_| self.recovers(rest, hand_down));
+            }
+        }
+        ready
+    }
+}
