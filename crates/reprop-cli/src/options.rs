@@ -263,12 +263,13 @@ pub struct TrainOptions {
 
 /// Options of `train` for chains: lstm-char and gru-char.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Chains (lstm-char, gru-char)")]
+#[command(next_help_heading = "Chains (lstm-char, gru-char), and networks that do not fit")]
 pub struct ChainOptions {
     /// Snapshots of the state that may be in memory, for revolve and async.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = positive)]
     pub slots: usize,
-    /// Folder for the snapshots of async; by default in the run's folder.
+    /// Folder for the snapshots of async; by default in the run's folder. For networks with a budget, a folder on a disk that
+    /// inputs of transitions may go to; by default they stay in memory.
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
     /// A durable point every so many intervals: a run that is killed goes on inside its pass.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use reprop_store::{BackgroundStore, DiskConfig, Dtype, Key, Payload, Store, Ticket};
@@ -44,13 +45,30 @@ struct Shared {
     store: OnceLock<reprop_store::Result<BackgroundStore>>,
     /// Passes that have spilled, which tells the streams of one from those of another.
     passes: AtomicU64,
+    /// Nanoseconds that passes have waited.
+    stall: AtomicU64,
 }
 
 impl Spill {
     /// A store of this configuration.
     pub fn new(config: DiskConfig) -> Self {
-        let shared = Shared { config, store: OnceLock::new(), passes: AtomicU64::new(0) };
-        Self { shared: Arc::new(shared) }
+        let [passes, stall] = [0, 0].map(AtomicU64::new);
+        Self { shared: Arc::new(Shared { config, store: OnceLock::new(), passes, stall }) }
+    }
+
+    /// Seconds that passes have waited for the disk.
+    pub fn stall_seconds(&self) -> f64 {
+        Duration::from_nanos(self.shared.stall.load(Ordering::Relaxed)).as_secs_f64()
+    }
+
+    /// What `call` gives, with its wait counted.
+    fn waiting<T>(&self, call: impl FnOnce(&BackgroundStore) -> reprop_store::Result<T>) -> Result<T> {
+        let store = self.store()?;
+        let begin = Instant::now();
+        let given = call(store);
+        let waited = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.shared.stall.fetch_add(waited, Ordering::Relaxed);
+        given.map_err(Error::spill)
     }
 
     /// Room for the streams of one pass.
@@ -115,8 +133,8 @@ impl Shelf {
             2 => Dtype::F16,
             _ => Dtype::Bytes,
         };
-        let ticket =
-            self.spill.store()?.put(self.key(step), Payload::new(kind, bytes)).map_err(Error::spill)?;
+        let (key, payload) = (self.key(step), Payload::new(kind, bytes));
+        let ticket = self.spill.waiting(|store| store.put(key, payload))?;
         self.held.push((step, ticket));
         Ok(Form { dims, dtype, device, same })
     }
@@ -124,20 +142,20 @@ impl Shelf {
     /// Waits until streams are written.
     pub fn wait(&self, step: usize) -> Result<()> {
         let ticket = self.held.iter().find(|(held, _)| *held == step).map(|(_, ticket)| ticket);
-        ticket.map_or(Ok(()), Ticket::wait).map_err(Error::spill)
+        self.spill.waiting(|_| ticket.map_or(Ok(()), Ticket::wait))
     }
 
     /// Begins to read streams.
     pub fn prefetch(&self, step: usize) -> Result<()> {
         // Where as much as allowed is on its way already, taking them waits a little.
-        self.spill.store()?.prefetch(self.key(step)).map(|_| ()).map_err(Error::spill)
+        self.spill.waiting(|store| store.prefetch(self.key(step))).map(|_| ())
     }
 
     /// Streams, waited for and removed.
     pub fn take<const D: usize>(&mut self, step: usize, form: &Form<D>) -> Result<Streams<D>> {
-        let (store, key) = (self.spill.store()?, self.key(step));
-        let payload = store.get(key).map_err(Error::spill)?;
-        store.remove(key).map_err(Error::spill)?;
+        let key = self.key(step);
+        let payload = self.spill.waiting(|store| store.get(key))?;
+        self.spill.waiting(|store| store.remove(key))?;
         self.held.retain(|(held, _)| *held != step);
         let Form { dims, dtype, ref device, same } = *form;
         let tensor = |bytes: &[u8]| -> Tensor<D> {

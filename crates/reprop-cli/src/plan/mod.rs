@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use clap::Args;
-use reprop::{Costs, Input, Meter, Network, Pass, Target};
+use reprop::{Costs, Input, Meter, Network, Pass, Spill, Target};
 use reprop_models::{CharRnnConfig, LanguageModel};
+use reprop_store::DiskConfig;
 
 use crate::bytes::parse_bytes;
 use crate::device;
@@ -55,7 +56,8 @@ pub struct PlanOptions {
     /// Symbols that a pass goes back through, for chains (lstm-char, gru-char).
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = positive)]
     sequence: usize,
-    /// Folder on the disk that snapshots of chains would go to; the system's temporary one by default.
+    /// Folder on the disk that snapshots of chains would go to; the system's temporary one by default. For networks, the
+    /// folder that inputs of transitions may go to; by default they stay in memory.
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 }
@@ -64,7 +66,8 @@ pub struct PlanOptions {
 const FIELDS: &str = "\
 Fields of --format json: model, batch, budget_bytes, threads, costs (measured, cached or predicted), chosen (the place of \
 the candidate that auto takes), largest_batch (where asked for), and candidates: a list of name, blocks_kept, overlap, \
-recompute_transitions, predicted_activation_bytes, forward_evaluations, predicted_seconds and samples_per_second (of \
+recompute_transitions, inputs (of transitions that are recomputed: kept, snapshots or disk), snapshots (how many, or null), \
+predicted_activation_bytes, forward_evaluations, predicted_seconds and samples_per_second (of \
 forward and backward; null where costs are predicted), predicted_forwards (null where they are measured), fits, refused \
 (why it is not taken; null for the one that is). For chains: model, sequence, batch, budget_bytes, chosen, and candidates: \
 a list of strategy (stored, revolve or async), slots, predicted_activation_bytes, forward_evaluations, predicted_seconds, \
@@ -154,6 +157,10 @@ impl Planning<'_> {
             .precision(numbers.precision())
             .kernels(numbers.kernels)
             .meter(Meter::new());
+        let pass = match &self.options.store {
+            Some(folder) => pass.spill(&Spill::new(DiskConfig::new(folder))),
+            None => pass,
+        };
         let told = |error| explained(network, &pass, budget, error);
         let largest = self
             .options

@@ -1,6 +1,6 @@
 //! A plan as it is printed.
 
-use reprop::{Candidate, Plan, Refusal};
+use reprop::{Candidate, Inputs, Plan, Refusal};
 use serde::Serialize;
 
 use super::resolve::Source;
@@ -30,6 +30,10 @@ struct Row {
     blocks_kept: usize,
     overlap: bool,
     recompute_transitions: bool,
+    /// Where inputs of transitions wait that are recomputed: `kept`, `snapshots` or `disk`.
+    inputs: &'static str,
+    /// How many of them are in memory, if that is not all.
+    snapshots: Option<usize>,
     predicted_activation_bytes: u64,
     forward_evaluations: usize,
     /// Of a step, forward and backward; none where costs are predicted.
@@ -89,10 +93,11 @@ impl Report {
     /// Whether a candidate keeps everything, nothing, or the most that fits in its family.
     fn stands_out(&self, index: usize) -> bool {
         let row = &self.candidates[index];
-        let family = |row: &Row| (row.overlap, row.recompute_transitions);
+        let family = |row: &Row| (row.overlap, row.recompute_transitions, row.inputs);
+        let keeps = |row: &Row| row.blocks_kept + row.snapshots.unwrap_or(0);
         let alike = || self.candidates.iter().filter(|other| family(other) == family(row));
-        let most = alike().filter(|other| other.fits).map(|other| other.blocks_kept).max();
-        index == 0 || row.blocks_kept == 0 || Some(row.blocks_kept) == most
+        let most = alike().filter(|other| other.fits).map(keeps).max();
+        index == 0 || keeps(row) == 0 || Some(keeps(row)) == most
     }
 }
 
@@ -105,6 +110,15 @@ impl Row {
             blocks_kept: mode.blocks_kept,
             overlap: mode.overlap,
             recompute_transitions: mode.recompute_transitions,
+            inputs: match mode.inputs {
+                Inputs::Kept => "kept",
+                Inputs::Few { .. } => "snapshots",
+                Inputs::Spilled => "disk",
+            },
+            snapshots: match mode.inputs {
+                Inputs::Few { snapshots } => Some(snapshots),
+                Inputs::Kept | Inputs::Spilled => None,
+            },
             predicted_activation_bytes: prediction.activation_peak,
             forward_evaluations: prediction.forward_evaluations,
             predicted_seconds: seconds,

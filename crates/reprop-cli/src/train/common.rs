@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use burn::tensor::Device;
+use reprop::{Meter, Pass, Spill};
+use reprop_store::DiskConfig;
 
 use crate::failure::Failure;
 use crate::options::{Format, Global, TrainOptions};
@@ -35,12 +37,15 @@ pub struct Common {
     pub tensorboard: Option<PathBuf>,
     /// Threads to compute with.
     pub threads: usize,
+    /// The disk that streams may go to.
+    pub spill: Option<Spill>,
 }
 
 impl Common {
     /// A run as the command line asks for it.
     pub fn new(global: &Global, options: &TrainOptions, settings: Settings, device: &Device) -> Self {
         Self {
+            spill: settings.store.as_ref().map(|folder| Spill::new(DiskConfig::new(folder))),
             settings,
             start: match (&options.resume, &options.out) {
                 (Some(_), _) => Start::Resumed,
@@ -63,6 +68,26 @@ impl Common {
         write(&self.folder)
     }
 
+    /// The pass of a step of training.
+    pub fn pass(&self, step: u64) -> Result<Pass, Failure> {
+        let numbers = self.settings.numbers()?;
+        let pass = Pass::training(self.settings.seed)
+            .step(step)
+            .arithmetic(numbers.arithmetic())
+            .precision(numbers.precision())
+            .kernels(numbers.kernels)
+            .meter(Meter::new());
+        Ok(match &self.spill {
+            Some(spill) => pass.spill(spill),
+            None => pass,
+        })
+    }
+
+    /// Seconds that training has waited for slow storage.
+    pub fn stall_seconds(&self) -> f64 {
+        self.spill.as_ref().map_or(0.0, Spill::stall_seconds)
+    }
+
     /// A step that failed, with a way on.
     pub fn stopped(&self, error: reprop::Error) -> Failure {
         let hint = match (&error, record::exists(&self.folder)) {
@@ -71,6 +96,9 @@ impl Common {
             }
             (reprop::Error::LossNotFinite { .. } | reprop::Error::RangeOverflow { .. }, false) => {
                 "lower --lr".to_owned()
+            }
+            (reprop::Error::Spill { .. }, _) => {
+                "give --store a folder with room on a disk of its own, or raise --budget".to_owned()
             }
             _ => return error.into(),
         };

@@ -131,8 +131,7 @@ impl Task for Training {
                 test_accuracy.map_or_else(|| self.evaluate(judged(&network, average.as_ref())), Ok)?,
             ),
             peak_bytes: memory::peak(),
-            // Nothing is fetched from slow storage here, so nothing waits for it.
-            stall_seconds: 0.0,
+            stall_seconds: self.common.stall_seconds(),
             steps: done,
             interrupted: done < steps,
         };
@@ -199,13 +198,7 @@ impl Training {
     }
 
     fn pass(&self, step: u64) -> Result<Pass, Failure> {
-        let numbers = self.common.settings.numbers()?;
-        let pass = Pass::training(self.common.settings.seed)
-            .step(step)
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new());
+        let pass = self.common.pass(step)?;
         Ok(match &self.trace {
             Some(trace) => pass.trace(trace),
             None => pass,

@@ -32,6 +32,9 @@ pub struct Settings {
     pub recipe: Recipe,
     pub strategy: String,
     pub budget: Option<u64>,
+    /// A folder that streams may go to under a budget.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
     pub precision: String,
     pub float_streams: bool,
     pub kernels: String,
@@ -81,6 +84,7 @@ impl Settings {
             from: options.from.clone(),
             strategy: options.strategy.clone(),
             budget: options.budget,
+            store: options.chain.store.clone(),
             precision: precision.to_owned(),
             float_streams: options.numbers.float_streams,
             kernels: options.numbers.kernels.to_string(),
@@ -157,6 +161,12 @@ impl Settings {
     pub fn strategy(&self) -> Result<Strategy, Failure> {
         if self.budget.is_some() && self.strategy != "auto" {
             return Err(Self::budget_without_auto(&self.strategy));
+        }
+        if self.store.is_some() && self.budget.is_none() {
+            return Err(Failure::usage(
+                "a store is for chains, and for networks that do not fit a budget",
+            )
+            .hint("add --budget, or leave out --store"));
         }
         options::strategy(&self.strategy, self.budget)
     }

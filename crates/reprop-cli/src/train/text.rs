@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::{HiddenKeys, Meter, Network, Pass, Side, Strategy, named_parameters, parameter_digest};
+use reprop::{HiddenKeys, Network, Pass, Side, Strategy, named_parameters, parameter_digest};
 use reprop_data::{Bpe, MaskedSequence, MaskedText, NOT_ASKED, order};
 use reprop_models::{RevRoberta, RevRobertaConfig};
 use serde::Serialize;
@@ -200,18 +200,8 @@ impl TextRun {
     fn strategy(&self, network: &RevRoberta) -> Result<Strategy, Failure> {
         let Settings { batch, .. } = self.common.settings;
         let Batch { tokens, targets, padding, .. } = self.training_batch(0);
-        let pass = self.pass(0)?.side(Side::new().with(padding));
+        let pass = self.common.pass(0)?.side(Side::new().with(padding));
         plan::resolve(network, batch, &pass, self.common.settings.strategy()?, || (tokens, targets))
-    }
-
-    fn pass(&self, step: u64) -> Result<Pass, Failure> {
-        let numbers = self.common.settings.numbers()?;
-        Ok(Pass::training(self.common.settings.seed)
-            .step(step)
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new()))
     }
 
     fn train(
@@ -236,7 +226,7 @@ impl TextRun {
             let epoch = step / per_epoch;
             let Batch { tokens, targets, padding, asked } = self.training_batch(step);
             let count = tokens.dims()[0];
-            let pass = self.pass(step as u64)?.side(Side::new().with(padding));
+            let pass = self.common.pass(step as u64)?.side(Side::new().with(padding));
             let result = network.step(tokens, targets, scaled.on(pass), strategy)?;
             if let Some(gradients) = scaled.off(&network, result.gradients) {
                 let rate = self.common.settings.recipe.learning_rate(lr, step, steps);
@@ -311,8 +301,7 @@ impl TextRun {
             test_loss,
             test_accuracy,
             peak_bytes: memory::peak(),
-            // Nothing is fetched from slow storage here, so nothing waits for it.
-            stall_seconds: 0.0,
+            stall_seconds: self.common.stall_seconds(),
             steps: done,
             interrupted: done < self.common.settings.steps,
         };
