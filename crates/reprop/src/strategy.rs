@@ -78,24 +78,29 @@ pub(crate) struct Layout {
     pub keep_from: usize,
     /// Whether gradients of one block are computed beside the recovery of the next.
     pub overlap: bool,
-    /// Whether stem and transitions keep their inputs and are run again, instead of keeping what they saved.
-    pub rerun: bool,
+    /// Transitions below this keep their inputs and are run again, instead of keeping what they saved.
+    pub rerun_below: usize,
     /// Where those inputs are.
     pub inputs: Inputs,
 }
 
 impl Layout {
     /// Everything is kept.
-    pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun: false, inputs: Inputs::Kept };
+    pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun_below: 0, inputs: Inputs::Kept };
 
     /// The layout that recovers everything.
     pub fn recover_all(pieces: usize, overlap: bool) -> Self {
         Self { keep_from: pieces, overlap, ..Self::STORED }
     }
 
+    /// Whether a piece keeps what it saved, in a pass that does not recompute transitions by itself.
+    pub fn keeps(&self, index: usize, is_block: bool) -> bool {
+        index >= if is_block { self.keep_from } else { self.rerun_below }
+    }
+
     /// The layout that recovers blocks and runs everything else again.
     pub fn rerun(pieces: usize, overlap: bool) -> Self {
-        Self { keep_from: pieces, overlap, rerun: true, ..Self::STORED }
+        Self { rerun_below: pieces, ..Self::recover_all(pieces, overlap) }
     }
 
     /// Whether the network is run segment by segment, from few of the transitions' inputs.
@@ -113,9 +118,15 @@ impl Layout {
             None | Some(0) => 0,
             Some(recovered) => blocks.get(recovered).copied().unwrap_or(is_block.len()),
         };
-        let rerun = mode.recompute_transitions;
+        let rerun_below = match mode.recompute_transitions {
+            false => 0,
+            // Where nothing is reversible, transitions are what there is to keep.
+            true if blocks.is_empty() => is_block.len().saturating_sub(mode.blocks_kept),
+            true => is_block.len(),
+        };
         // Where nothing is recovered, nothing runs beside anything.
-        Self { keep_from, overlap: mode.overlap && (keep_from > 0 || rerun), rerun, inputs: Inputs::Kept }
+        let overlap = mode.overlap && (keep_from > 0 || rerun_below > 0);
+        Self { keep_from, overlap, rerun_below, inputs: Inputs::Kept }
     }
 }
 
@@ -137,5 +148,16 @@ mod tests {
         // With nothing to recover nothing runs beside anything.
         assert_eq!(layout(3, true, false), Layout::STORED);
         assert!(layout(3, true, true).overlap);
+    }
+
+    #[test]
+    fn where_nothing_is_reversible_the_last_transitions_are_kept() {
+        let plain = |blocks_kept, recompute_transitions| {
+            Layout::of(Mode { blocks_kept, recompute_transitions, ..Mode::default() }, &[false; 4])
+        };
+        assert_eq!([0, 1, 4, 9].map(|kept| plain(kept, true).rerun_below), [4, 3, 0, 0]);
+        assert_eq!(plain(1, false), Layout::STORED);
+        let keeps: Vec<bool> = (0..4).map(|index| plain(3, true).keeps(index, false)).collect();
+        assert_eq!(keeps, [false, true, true, true]);
     }
 }

@@ -163,10 +163,8 @@ impl Settings {
             return Err(Self::budget_without_auto(&self.strategy));
         }
         if self.store.is_some() && self.budget.is_none() {
-            return Err(Failure::usage(
-                "a store is for chains, and for networks that do not fit a budget",
-            )
-            .hint("add --budget, or leave out --store"));
+            return Err(Failure::usage("a store is for chains, and for networks that do not fit a budget")
+                .hint("add --budget, or leave out --store"));
         }
         options::strategy(&self.strategy, self.budget)
     }

@@ -238,8 +238,9 @@ fn record_piece<const D: usize>(
     let scratch = Scratch::of(piece, streams.value().dims(), &context);
     let _scratch = meter.hold(Holder::Scratch, scratch.forward);
     let (streams, held) = streams.into_parts();
-    let recovers = matches!(piece, Piece::Block(_)) && index < layout.keep_from;
-    let reruns = (layout.rerun || pass.recomputes_transitions()) && !matches!(piece, Piece::Block(_));
+    let is_block = matches!(piece, Piece::Block(_));
+    let recovers = is_block && !layout.keeps(index, true);
+    let reruns = !is_block && (!layout.keeps(index, false) || pass.recomputes_transitions());
     // What is kept of the input is what was in flight: the same bytes, counted once.
     let (held, input) = if reruns || (!recovers && needs_its_output(below.last())) {
         (None, Some(held.keep(streams.clone())))

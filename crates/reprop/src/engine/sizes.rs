@@ -89,9 +89,9 @@ impl Sizes {
 
     /// What `layout` will need.
     pub(super) fn predict_layout(&self, layout: Layout) -> Prediction {
-        let recomputes = self.recompute_transitions || layout.rerun;
         let kept = |index: usize| {
-            if self.pieces[index].is_block { index >= layout.keep_from } else { !recomputes }
+            let is_block = self.pieces[index].is_block;
+            layout.keeps(index, is_block) && (is_block || !self.recompute_transitions)
         };
         let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
         let blocks_kept = (0..self.pieces.len()).filter(|&i| self.pieces[i].is_block && kept(i)).count();

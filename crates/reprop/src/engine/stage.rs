@@ -176,15 +176,14 @@ impl<'n, const D: usize, N: Network<D>> Stage<'n, D, N> {
         keep: Keep,
         overlap: bool,
     ) -> Result<(Kept<Streams<D>>, Trail<D, N>)> {
-        let layout = match keep {
-            Keep::Everything => Layout::STORED,
-            Keep::Inputs => Layout::rerun(self.pieces.end, overlap),
+        let (layout, rerun) = match keep {
+            Keep::Everything => (Layout::STORED, false),
+            Keep::Inputs => (Layout::rerun(self.pieces.end, overlap), true),
         };
         let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
         let (streams, stem) = match entry {
             Entry::Input(input) => {
-                let (streams, stem) =
-                    forward::record_stem(self.network, input, &pass, layout.rerun, &mut watch)?;
+                let (streams, stem) = forward::record_stem(self.network, input, &pass, rerun, &mut watch)?;
                 (streams, Some(stem))
             }
             Entry::Streams(streams) => (pass.metering().keep(Holder::Streams, streams), None),

@@ -121,7 +121,7 @@ impl Costs {
             if layout.takes_snapshots() { visits(is_block, layout.inputs) } else { vec![1; is_block.len()] };
         let pieces = self.pieces.iter().zip(is_block).zip(forwards).enumerate();
         let pieces = pieces.map(|(index, ((costs, &is_block), forwards))| {
-            let kept = if is_block { index >= layout.keep_from } else { !(layout.rerun || recomputes) };
+            let kept = layout.keeps(index, is_block) && (is_block || !recomputes);
             let again = forwards as f64 * costs.forward + (1.0 - hidden) * costs.recover;
             costs.grads + if kept { costs.saving } else { again }
         });

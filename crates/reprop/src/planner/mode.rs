@@ -18,7 +18,8 @@ use crate::engine::Sizes;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mode {
-    /// How many of the last blocks keep what they saved; those below are recovered. More than there are means all.
+    /// How many of the last blocks keep what they saved; those below are recovered. More than there are means all. In a
+    /// network without reversible blocks, how many of the last transitions do, where the others are recomputed.
     pub blocks_kept: usize,
     /// Whether gradients of one block are computed beside the recovery of the next.
     pub overlap: bool,
@@ -100,6 +101,12 @@ pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
             // Where all is kept there is nothing to run.
             let beside = blocks_kept < blocks || recompute_transitions;
             push(Mode { blocks_kept, recompute_transitions, ..Mode::default() }, beside);
+        }
+    }
+    if blocks == 0 && !sizes.recompute_transitions {
+        // To keep all of them is to store.
+        for blocks_kept in (1..transitions).rev() {
+            push(Mode { blocks_kept, recompute_transitions: true, ..Mode::default() }, true);
         }
     }
     // The input of the last transition is at work when the backward pass begins: it takes no snapshot. Of many numbers of

@@ -135,7 +135,11 @@ impl Plan {
             return candidate.mode.to_string();
         }
         let how = if overlap { " beside gradients" } else { "" };
-        if inputs != Inputs::Kept {
+        if blocks_kept > self.candidates[0].mode.blocks_kept {
+            // Nothing is reversible.
+            let transitions = if blocks_kept == 1 { "transition" } else { "transitions" };
+            format!("last {blocks_kept} {transitions} kept, others recomputed{how}")
+        } else if inputs != Inputs::Kept {
             format!("transitions recomputed{inputs}{how}")
         } else if recompute_transitions {
             format!("stored, transitions recomputed{how}")

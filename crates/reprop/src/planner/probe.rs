@@ -110,15 +110,20 @@ impl Trials {
             // What a step gains over the leanest, compared within rounds.
             median(lean.iter().zip(other).map(|(lean, other)| lean.seconds - other.seconds).collect())
         };
+        // What modes keep more or less of: blocks, or transitions where there are no blocks.
+        let plain = !is_block.contains(&true);
+        let is_own = |index: usize| plain || is_block[index];
         if let (Some(keeping), Some(mode)) = (keeping, self.keeping) {
-            let from = Layout::of(mode, &is_block).keep_from;
-            let kept = (from..is_block.len()).filter(|&index| is_block[index]).map(|index| pieces[index]);
+            let layout = Layout::of(mode, &is_block);
+            let kept = (0..is_block.len())
+                .filter(|&index| is_own(index) && layout.keeps(index, is_block[index]))
+                .map(|index| pieces[index]);
             let [forward, recover] = kept.fold([0.0, 0.0], |[forward, recover], piece| {
                 [forward + piece.forward, recover + piece.recover]
             });
             let ratio = (forward + recover - round(keeping)) / recover;
             let ratio = if ratio.is_finite() { ratio.clamp(SAVING.0, SAVING.1) } else { 1.0 };
-            for (piece, _) in pieces.iter_mut().zip(&is_block).filter(|(_, is_block)| **is_block) {
+            for (_, piece) in pieces.iter_mut().enumerate().filter(|&(index, _)| is_own(index)) {
                 piece.saving = ratio * piece.recover;
             }
             costs.pieces = pieces;
