@@ -144,6 +144,52 @@ fn auto_trains_to_the_same_parameters_as_stored_within_its_budget() {
 }
 
 #[test]
+fn a_network_trains_within_a_budget_that_its_inputs_alone_would_break() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("streams").to_string_lossy().into_owned();
+    let plain = |arguments: &[&str]| plan(&[&["--model", "vit-digits", "--predict"], arguments].concat());
+    let everything = plain(&["--budget", "1GiB", "--store", &store]);
+    let inputs = |name| bytes(named(&everything, name));
+    let [disk, kept] = [inputs("transitions recomputed from disk"), inputs("stored, transitions recomputed")];
+    assert!(disk < kept, "{disk} {kept}");
+    let few = plain(&["--budget", &disk.to_string()]);
+    assert_eq!(
+        (&chosen(&few)["inputs"], chosen(&few)["blocks_kept"].as_u64()),
+        (&"snapshots".into(), Some(0))
+    );
+    assert!(chosen(&few)["snapshots"].as_u64().is_some_and(|snapshots| snapshots < 11), "{few}");
+    assert!(named(&everything, "stored")["snapshots"].is_null());
+
+    let train = |name: &str, arguments: &[&str]| -> (String, u64) {
+        let out = folder.path().join(name);
+        let out = out.to_string_lossy();
+        let all = ["train", "--model", "vit-digits", "--depth", "6", "--batch", "8", "--steps", "2"];
+        let all = [&all[..], &["--threads", "2", "--out", &out], arguments].concat();
+        let printed = stdout(&all);
+        let last: Value = serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON");
+        let metrics =
+            std::fs::read_to_string(folder.path().join(name).join("metrics.jsonl")).expect("metrics");
+        let step: Value = serde_json::from_str(metrics.lines().next().expect("a step")).expect("JSON");
+        let peak = step["activation_peak_bytes"].as_u64().expect("bytes");
+        (last["parameters_digest"].as_str().expect("a digest").to_owned(), peak)
+    };
+    let (stored, most) = train("stored", &["--strategy", "stored"]);
+    let budget = disk.to_string();
+    for (name, more) in [("few", &[][..]), ("disk", &["--store", &store])] {
+        let (digest, peak) = train(name, &[&["--budget", &budget], more].concat());
+        assert_eq!(digest, stored, "{name}");
+        assert!(peak <= disk && disk < most, "{name}: {peak} of {disk}, {most} stored");
+    }
+    // Its files are gone with the run.
+    assert!(!std::path::Path::new(&store).exists());
+
+    let output = run(&["train", "--model", "vit-digits", "--steps", "1", "--store", &store]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("add --budget, or leave out --store"), "{errors}");
+}
+
+#[test]
 fn chains_are_planned_between_storing_revolve_and_disk() {
     let chain = |budget: &str| -> Value {
         let arguments =
