@@ -31,8 +31,8 @@ pub enum Strategy {
     #[default]
     PaReprop,
     /// The fastest [`Mode`] that fits a budget, by [predicted costs](crate::Costs::predicted): everything is kept if it
-    /// fits, else the saved tensors of as many of the last blocks as fit, and the rest is recovered. A network that
-    /// cannot tell its bytes gets the leanest mode. To decide by costs that were measured, make a
+    /// fits, else the saved tensors of as many of the last blocks as fit, and the rest is recovered; or [few
+    /// inputs](crate::Inputs) of what lies between stages, if they do not fit either. A network that cannot tell its bytes gets the leanest mode. To decide by costs that were measured, make a
     /// [`Plan`](crate::Plan) and run its [strategy](crate::Plan::strategy).
     Auto {
         /// Bytes of activations that may live at once.
