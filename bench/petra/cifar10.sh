@@ -1,11 +1,12 @@
 #!/bin/sh
-# PETRA beside backpropagation on CIFAR-10: bench/petra/cifar10.sh [EPOCHS [RUN...]]      (10 epochs of all eight runs by default)
+# PETRA beside backpropagation on CIFAR-10: bench/petra/cifar10.sh [EPOCHS [RUN...]]      (10 epochs of all nine runs by default)
 #
 # RevResNet-18 at a quarter of its width, batches of 64, k in {1, 4, 16}, by the paper's recipe: rate 0.1 * 64 k / 256, a tenth
 # of it after half and three quarters of the epochs. The paper warms up for 5 of 300 epochs; here it is a quarter of the epochs,
-# at most 5. The test set goes through the pipeline after each epoch. Two balanced stages for backpropagation, whose result does
-# not depend on them, ten for PETRA, with gradients compared every 50 updates. About 20 minutes a run on two cores. Two more runs
-# of PETRA keep the inputs of its down-sampling stages in half precision and in 8 bits.
+# at most 5. The test set goes through the pipeline after each epoch. Two balanced stages, as many as there are cores; PETRA's
+# gradients are compared with true ones every 50 updates. About 20 minutes a run on two cores. Three more runs with k = 1: one
+# stage for each part, as in the paper, which makes gradients up to 18 batches old; and inputs of down-sampling parts kept in
+# half precision and in 8 bits.
 #
 # Results go to bench/runs/petra-cifar10/: tested epochs, compared gradients, settings and the outcome of each run, curves.svg and
 # alignment-*.svg. RUN is a name such as petra-k4. REPROP_SMOKE=N trains on N batches a run, to see that all of it works.
@@ -44,10 +45,11 @@ run() {
 }
 for k in 1 4 16; do
     run "backprop-k$k" --method backprop --stages 2 --accumulate "$k"
-    run "petra-k$k" --method petra --stages 10 --accumulate "$k" --alignment 50
+    run "petra-k$k" --method petra --stages 2 --accumulate "$k" --alignment 50
 done
+run petra-k1-j10 --method petra --stages 10 --accumulate 1 --alignment 50
 for queue in f16 u8; do
-    run "petra-k1-$queue" --method petra --stages 10 --accumulate 1 --queue "$queue"
+    run "petra-k1-$queue" --method petra --stages 2 --accumulate 1 --queue "$queue"
 done
 
 curves=""
