@@ -32,7 +32,7 @@ pub use backward::{Descent, Tape};
 pub(crate) use forward::{batch_of, inverse, predict, record, streams};
 pub use plan::Prediction;
 pub(crate) use plan::predicted;
-pub(crate) use segments::visits;
+pub(crate) use segments::{Visits, visits};
 pub(crate) use sizes::Sizes;
 pub use stage::{Entry, Keep, Stage};
 pub use trail::Trail;

@@ -51,11 +51,22 @@ impl Segments {
     }
 }
 
-/// How often each piece goes forward, beside what its gradients need.
-pub(crate) fn visits(is_block: &[bool], inputs: Inputs) -> Vec<usize> {
+/// How often parts go forward.
+pub(crate) struct Visits {
+    /// The stem, its run for its gradients included.
+    pub stem: usize,
+    /// Each piece, beside what its gradients need.
+    pub pieces: Vec<usize>,
+}
+
+/// How often parts go forward where transitions' inputs are not all kept.
+pub(crate) fn visits(is_block: &[bool], inputs: Inputs) -> Visits {
     let segments = Segments::of(is_block);
-    let mut visits = vec![0; is_block.len()];
-    let mut visit = |segment| segments.pieces(segment).for_each(|piece| visits[piece] += 1);
+    let mut visits = Visits { stem: 1, pieces: vec![0; is_block.len()] };
+    let mut visit = |segment| {
+        visits.stem += usize::from(segment == 0);
+        segments.pieces(segment).for_each(|piece| visits.pieces[piece] += 1);
+    };
     for action in segments.schedule(inputs) {
         if let Action::Forward { from, to } = action {
             (from..to).for_each(&mut visit);
@@ -112,6 +123,16 @@ mod tests {
         let plain = Segments::of(&[false, false]);
         assert_eq!([0, 1, 2].map(|segment| plain.pieces(segment)), [0..0, 0..1, 1..2]);
         assert!((0..3).all(|segment| !plain.hands_down(segment)));
+    }
+
+    #[test]
+    fn visits_are_those_of_revolve() {
+        let plain = [false; 9];
+        for snapshots in 0..9 {
+            let Visits { stem, pieces } = visits(&plain, Inputs::Few { snapshots });
+            let all = (stem - 1 + pieces.iter().sum::<usize>() - 1) as u128;
+            assert_eq!(all, reprop_schedule::advances(10, snapshots + 1), "{snapshots}");
+        }
     }
 
     #[test]

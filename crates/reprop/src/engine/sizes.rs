@@ -100,7 +100,7 @@ impl Sizes {
         let forwards = if layout.takes_snapshots() {
             let is_block = self.is_block();
             walk.segment_by_segment(&Segments::of(&is_block), layout.inputs);
-            let visits = visits(&is_block, layout.inputs);
+            let visits = visits(&is_block, layout.inputs).pieces;
             visits.iter().zip(&is_block).filter(|(_, is_block)| **is_block).map(|(visits, _)| visits).sum()
         } else {
             walk.at_once(kept);

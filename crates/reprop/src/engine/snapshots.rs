@@ -7,8 +7,9 @@ use crate::network::Input;
 use crate::planner::Inputs;
 use crate::spill::{Form, Shelf};
 use crate::strategy::Layout;
-use crate::{Error, Gradients, Held, Holder, Kept, Network, Pass, Result, Saved, Streams};
+use crate::{Activity, Error, Gradients, Held, Holder, Kept, Network, Pass, Result, Saved, Streams};
 
+use super::FIRST_PIECE;
 use super::backward::backward;
 use super::forward;
 use super::plan::are_blocks;
@@ -147,12 +148,12 @@ impl<const D: usize, N: Network<D>> Snapshots<D, N> {
             Action::Save { slot, .. } => {
                 let state = work.take().expect("a schedule saves what it has");
                 *work = Some(state.share(pass));
-                self.fill(slot, Content::State(state))?;
+                self.fill(slot, Content::State(state), pass)?;
             }
             Action::Load { step, slot, keep } => {
                 let state = match std::mem::replace(&mut self.slots[slot.index], Content::Nothing) {
                     Content::State(state) => state,
-                    Content::Coming(held) => State::Streams(self.arrive(step, held)?),
+                    Content::Coming(held) => State::Streams(self.arrive(step, held, pass)?),
                     Content::Nothing | Content::Leaving { .. } => {
                         unreachable!("a schedule loads what it saved")
                     }
@@ -169,9 +170,9 @@ impl<const D: usize, N: Network<D>> Snapshots<D, N> {
                 let bytes = self.forms[step].as_ref().map_or(0, Form::bytes);
                 let held = pass.metering().hold(Holder::Streams, bytes);
                 self.shelf().prefetch(step)?;
-                self.fill(to, Content::Coming(held))?;
+                self.fill(to, Content::Coming(held), pass)?;
             }
-            Action::Free { slot, .. } => self.fill(slot, Content::Nothing)?,
+            Action::Free { slot, .. } => self.fill(slot, Content::Nothing, pass)?,
             Action::Wait { step, .. } => self.shelf().wait(step)?,
             Action::Record { .. } | Action::Reverse { .. } | Action::ReverseRecorded { .. } => {
                 unreachable!("schedules of snapshots record nothing, and who reverses does not ask here")
@@ -197,12 +198,13 @@ impl<const D: usize, N: Network<D>> Snapshots<D, N> {
     }
 
     /// Puts something in place of what a slot holds, once that is written.
-    fn fill(&mut self, slot: Slot, content: Content<D>) -> Result<()> {
+    fn fill(&mut self, slot: Slot, content: Content<D>, pass: &Pass) -> Result<()> {
         while self.slots.len() <= slot.index {
             self.slots.push(Content::Nothing);
         }
         if let Content::Leaving { step, .. } = self.slots[slot.index] {
-            self.shelf().wait(step)?;
+            let place = self.place(step);
+            pass.note(Activity::Io, place, || self.shelf().wait(step))?;
         }
         self.slots[slot.index] = content;
         Ok(())
@@ -224,15 +226,22 @@ impl<const D: usize, N: Network<D>> Snapshots<D, N> {
         let most = self.buffers.as_ref().map_or(0, Held::bytes).max(BUFFERS * held.bytes());
         self.buffers = None;
         self.buffers = Some(meter.hold(Holder::Streams, most));
-        self.forms[step] = Some(self.shelf().put(step, &streams)?);
+        let place = self.place(step);
+        self.forms[step] = Some(pass.note(Activity::Io, place, || self.shelf().put(step, &streams))?);
         self.slots[from.index] = Content::Leaving { step, _held: held };
         Ok(())
     }
 
     /// Streams that were read.
-    fn arrive(&mut self, step: usize, held: Held) -> Result<Kept<Streams<D>>> {
+    fn arrive(&mut self, step: usize, held: Held, pass: &Pass) -> Result<Kept<Streams<D>>> {
         let form = self.forms[step].take().expect("a schedule reads what it wrote");
-        Ok(held.keep(self.shelf().take(step, &form)?))
+        let place = self.place(step);
+        Ok(held.keep(pass.note(Activity::Io, place, || self.shelf().take(step, &form))?))
+    }
+
+    /// Where the streams of a segment enter the network.
+    fn place(&self, segment: usize) -> usize {
+        FIRST_PIECE + self.segments.pieces(segment).start
     }
 
     fn shelf(&mut self) -> &mut Shelf {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Sizes, visits};
+use crate::engine::{Sizes, Visits, visits};
 use crate::strategy::Layout;
 use crate::{Mode, Network, Pass, Result};
 
@@ -117,14 +117,18 @@ impl Costs {
         let layout = Layout::of(mode, is_block);
         let hidden = if layout.overlap { self.hidden.unwrap_or(0.0) } else { 0.0 };
         let ends = [self.stem, self.head].map(|end| end.forward + end.grads);
-        let forwards =
-            if layout.takes_snapshots() { visits(is_block, layout.inputs) } else { vec![1; is_block.len()] };
+        let Visits { stem, pieces: forwards } = if layout.takes_snapshots() {
+            visits(is_block, layout.inputs)
+        } else {
+            Visits { stem: 1, pieces: vec![1; is_block.len()] }
+        };
+        let stem = (stem - 1) as f64 * self.stem.forward;
         let pieces = self.pieces.iter().zip(is_block).zip(forwards).enumerate();
         let pieces = pieces.map(|(index, ((costs, &is_block), forwards))| {
             let kept = layout.keeps(index, is_block) && (is_block || !recomputes);
             let again = forwards as f64 * costs.forward + (1.0 - hidden) * costs.recover;
             costs.grads + if kept { costs.saving } else { again }
         });
-        self.rest + ends.iter().sum::<f64>() + pieces.sum::<f64>()
+        self.rest + stem + ends.iter().sum::<f64>() + pieces.sum::<f64>()
     }
 }
