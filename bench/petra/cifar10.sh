@@ -4,9 +4,9 @@
 # RevResNet-18 at a quarter of its width, batches of 64, k in {1, 4, 16}, by the paper's recipe: rate 0.1 * 64 k / 256, a tenth
 # of it after half and three quarters of the epochs. The paper warms up for 5 of 300 epochs; here it is a quarter of the epochs,
 # at most 5. The test set goes through the pipeline after each epoch. Two balanced stages, as many as there are cores; PETRA's
-# gradients are compared with true ones every 50 updates. About 20 minutes a run on two cores. Three more runs with k = 1: one
-# stage for each part, as in the paper, which makes gradients up to 18 batches old; and inputs of down-sampling parts kept in
-# half precision and in 8 bits.
+# gradients are compared with true ones every 50 updates. About 20 minutes a run on two cores. Three more runs of PETRA: one
+# stage for each part, as in the paper, which makes gradients up to 18 batches old, with k = 1; and inputs of down-sampling parts
+# kept in half precision and in 8 bits, with k = 4.
 #
 # Results go to bench/runs/petra-cifar10/: tested epochs, compared gradients, settings and the outcome of each run, curves.svg and
 # alignment-*.svg. RUN is a name such as petra-k4. REPROP_SMOKE=N trains on N batches a run, to see that all of it works.
@@ -49,7 +49,7 @@ for k in 1 4 16; do
 done
 run petra-k1-j10 --method petra --stages 10 --accumulate 1 --alignment 50
 for queue in f16 u8; do
-    run "petra-k1-$queue" --method petra --stages 2 --accumulate 1 --queue "$queue"
+    run "petra-k4-$queue" --method petra --stages 2 --accumulate 4 --queue "$queue"
 done
 
 curves=""

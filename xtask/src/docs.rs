@@ -26,6 +26,8 @@ struct Runs {
     petra_memory: String,
     /// What trainings came to.
     learning: String,
+    /// What trainings in stages came to.
+    staged: String,
 }
 
 impl Runs {
@@ -45,7 +47,8 @@ impl Runs {
                 .map_err(|error| format!("bench/runs/chains.json: {error}"))?,
             train: text("train-digits.txt")?,
             petra_memory: text("petra-memory.md")?,
-            learning: learning::table(&root.join("bench/runs"))?,
+            learning: learning::table(&root.join("bench/runs"), &learning::SETS)?,
+            staged: learning::table(&root.join("bench/runs"), &learning::STAGED)?,
         })
     }
 
@@ -67,6 +70,7 @@ impl Runs {
             "ladder" => Some(Format::Markdown.render(&self.ladder, None)),
             "peers" => Some(self.peers.markdown("step")),
             "learning" => Some(self.learning.clone()),
+            "petra-learning" => Some(self.staged.clone()),
             "petra-memory" => Some(self.petra_memory.clone()),
             "chain-lengths" => Some(self.chains.lengths()),
             "chain-plans" => Some(self.chains.plans()),
@@ -179,7 +183,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let copy = std::env::temp_dir().join(format!("reprop-docs-{}", std::process::id()));
         fs::create_dir_all(copy.join("docs")).expect("a folder");
-        for folder in ["bench/runs/cifar10", "bench/runs/sotu"] {
+        for folder in ["bench/runs/cifar10", "bench/runs/sotu", "bench/runs/petra-cifar10"] {
             fs::create_dir_all(copy.join(folder)).expect("a folder");
             for entry in fs::read_dir(root.join(folder)).expect("a folder") {
                 let file = entry.expect("an entry");
