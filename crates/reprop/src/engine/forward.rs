@@ -153,11 +153,8 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     }
     let (streams, pieces) =
         record_pieces(network, 0..network.pieces().len(), streams, layout, &pass, &mut watch);
-    let mut trail = Trail { pass, overlap: layout.overlap, stem: Some(stem), pieces, top: None, head: None };
-    let (loss, output) = record_head(network, streams, target, &mut trail);
-    watch.check()?;
-    let loss = finite(&loss, &trail.pass)?;
-    Ok(Tape { network, trail, below: None, loss, output })
+    let trail = Trail { pass, overlap: layout.overlap, stem: Some(stem), pieces, top: None, head: None };
+    finish(network, streams, target, (trail, None), watch)
 }
 
 /// A forward pass that keeps few of the transitions' inputs, and of the last segment what it takes to reverse that.
@@ -172,11 +169,22 @@ fn record_snapshots<const D: usize, N: Network<D>>(
     let (below, streams, range) = Snapshots::record(network, input, layout, &pass, &mut watch)?;
     network.head().check(&target, streams.value().dims()[0])?;
     let (streams, pieces) = record_pieces(network, range, streams, layout, &pass, &mut watch);
-    let mut trail = Trail { pass, overlap: layout.overlap, stem: None, pieces, top: None, head: None };
+    let trail = Trail { pass, overlap: layout.overlap, stem: None, pieces, top: None, head: None };
+    finish(network, streams, target, (trail, Some(below)), watch)
+}
+
+/// The end of a forward pass, of which this much was kept: the head, and an error for what left its range.
+fn finish<const D: usize, N: Network<D>>(
+    network: &N,
+    streams: Kept<Streams<D>>,
+    target: Target<D, N>,
+    (mut trail, below): (Trail<D, N>, Option<Snapshots<D, N>>),
+    watch: RangeWatch,
+) -> Result<Tape<'_, D, N>> {
     let (loss, output) = record_head(network, streams, target, &mut trail);
     watch.check()?;
     let loss = finite(&loss, &trail.pass)?;
-    Ok(Tape { network, trail, below: Some(below), loss, output })
+    Ok(Tape { network, trail, below, loss, output })
 }
 
 /// The streams as they leave the stem, and what is kept of it: its input if it is to be rerun, else what it saved.
