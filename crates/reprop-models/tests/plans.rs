@@ -170,14 +170,14 @@ fn networks_that_are_not_reversible_are_stored_or_recomputed_from_what_fits() {
                 "stored",
                 recomputed,
                 &format!("{recomputed} beside gradients"),
-                "last 1 transition kept, others recomputed",
-                "last 1 transition kept, others recomputed beside gradients",
+                "last 1 transition kept, rest recomputed",
+                "last 1 transition kept, rest recomputed beside gradients",
                 "transitions recomputed from disk",
                 "transitions recomputed from 1 snapshot",
                 "transitions recomputed from the network's input",
             ]
         );
-        assert_eq!(plan.name(plan.chosen()), "last 1 transition kept, others recomputed");
+        assert_eq!(plan.name(plan.chosen()), "last 1 transition kept, rest recomputed");
         Budgets.check("plain ViT 5", &plain(5), &images(1, 8));
         let (network, pass) = (plain(1), pass());
         let costs = network.measure(images(1, 8).0, images(1, 8).1, &pass, ends(&network).0 - 1);

@@ -138,7 +138,7 @@ impl Plan {
         if blocks_kept > self.candidates[0].mode.blocks_kept {
             // Nothing is reversible.
             let transitions = if blocks_kept == 1 { "transition" } else { "transitions" };
-            format!("last {blocks_kept} {transitions} kept, others recomputed{how}")
+            format!("last {blocks_kept} {transitions} kept, rest recomputed{how}")
         } else if inputs != Inputs::Kept {
             format!("transitions recomputed{inputs}{how}")
         } else if recompute_transitions {
