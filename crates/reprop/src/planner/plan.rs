@@ -162,8 +162,8 @@ impl Plan {
 /// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
 const UNTRIED: f64 = 1.1;
 
-/// How many times faster a mode has to be for what it takes: kept blocks must be worth their memory, and writes to a disk the
-/// disk.
+/// How many times faster a mode has to be for what it takes: kept blocks must be worth their memory, and inputs
+/// that are not all kept the work or the disk that they take.
 pub(super) fn handicap(mode: Mode) -> f64 {
     if mode.blocks_kept > 0 || mode.inputs != Inputs::Kept { 1.01 } else { 1.0 }
 }
