@@ -61,7 +61,7 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(runs.path().join(name), text).expect("a file");
         write("sotu/small.jsonl", "");
         write("sotu/small.alignment.jsonl", "no epoch");
-        let table = || super::table(runs.path(), &SETS);
+        let table = || table(runs.path(), &SETS);
         let refused = table().expect_err("there is nothing to tell");
         assert!(refused.contains("small.jsonl") && refused.contains("no epochs"), "{refused}");
         let line = |accuracy| format!(r#"{{"test_accuracy": {accuracy}, "test_loss": 3.014}}"#);
