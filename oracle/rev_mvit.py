@@ -75,14 +75,14 @@ def parameters(case: Case, generator: torch.Generator) -> Tensors:
         width, heads = case.width << stage, case.heads << stage
         for block in range(depth):
             name = f"stages.{stage}.blocks.{block}"
-            attention(f"{name}.attention.module", width, heads, queries=False)
+            attention(f"{name}.attention", width, heads, queries=False)
             made.mlp(f"{name}.mlp", width, case.ratio * width)
         if stage + 1 < len(case.depths):
-            name, wide = f"stages.{stage}.widen.module", 2 * width
-            made.linear(f"{name}.fuse", wide, wide)
-            made.linear(f"{name}.fused", wide, wide)
+            name, wide = f"stages.{stage}.widen", 2 * width
+            made.linear(f"{name}.fuse.expand", wide, wide)
+            made.linear(f"{name}.fuse.contract", wide, wide)
             attention(f"{name}.attention", wide, 2 * heads, queries=True)
-            made.mlp(name, wide, case.ratio * wide)
+            made.mlp(f"{name}.mlp", wide, case.ratio * wide)
     last = case.width << len(case.depths) - 1
     made.norm("head.norm", 2 * last)
     made.linear("head.linear", 2 * last, case.classes)
@@ -124,12 +124,12 @@ class RevMViT(Layers):
         return self.linear(f"{name}.projection", torch.cat(values, dim=2))
 
     def widen(self, name: str, x1: torch.Tensor, x2: torch.Tensor, side: int, heads: int, stride: int) -> torch.Tensor:
-        h = F.gelu(self.linear(f"{name}.fuse", torch.cat([x1, x2], dim=2)), approximate="none")
-        z = self.linear(f"{name}.fused", h)
+        h = F.gelu(self.linear(f"{name}.fuse.expand", torch.cat([x1, x2], dim=2)), approximate="none")
+        z = self.linear(f"{name}.fuse.contract", h)
         image = z.transpose(1, 2).unflatten(2, (side, side))
         pooled = F.max_pool2d(image, 3, stride=2, padding=1).flatten(2).transpose(1, 2)
         a = pooled + self.attention(f"{name}.attention", z, side, heads, stride, queries=2)
-        return a + self.mlp(name, a)
+        return a + self.mlp(f"{name}.mlp", a)
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         case = self.case
@@ -139,11 +139,11 @@ class RevMViT(Layers):
             heads, stride = case.heads << stage, max(case.stride >> stage, 1)
             for block in range(depth):
                 name = f"stages.{stage}.blocks.{block}"
-                x1 = x1 + self.attention(f"{name}.attention.module", x2, side, heads, stride, queries=None)
+                x1 = x1 + self.attention(f"{name}.attention", x2, side, heads, stride, queries=None)
                 x2 = x2 + self.mlp(f"{name}.mlp", x1)
             if stage + 1 < len(case.depths):
                 after = max(case.stride >> stage + 1, 1)
-                x1 = x2 = self.widen(f"stages.{stage}.widen.module", x1, x2, side, 2 * heads, after)
+                x1 = x2 = self.widen(f"stages.{stage}.widen", x1, x2, side, 2 * heads, after)
                 side = (side + 1) // 2
         features = torch.cat([x1, x2], dim=2).mean(dim=1)
         return self.linear("head.linear", self.norm("head.norm", features))

@@ -74,8 +74,8 @@ def parameters(case: Case, generator: torch.Generator) -> Tensors:
             made.mlp(f"{name}.mlp", width, case.ratio * width)
         if stage + 1 < len(case.depths):
             name = f"stages.{stage}.merge"
-            made.linear(f"{name}.expand", 2 * width, 2 * width)
-            made.linear(f"{name}.contract", 2 * width, width)
+            made.linear(f"{name}.fuse.expand", 2 * width, 2 * width)
+            made.linear(f"{name}.fuse.contract", 2 * width, width)
             made.norm(f"{name}.norm", 4 * width)
             made.linear(f"{name}.reduction", 4 * width, 2 * width, bias=False)
     last = case.width << len(case.depths) - 1
@@ -126,8 +126,8 @@ class RevSwin(Layers):
         return self.linear(f"{name}.projection", values.transpose(1, 2).flatten(2))
 
     def merge(self, name: str, x1: torch.Tensor, x2: torch.Tensor, side: int) -> torch.Tensor:
-        h = self.linear(f"{name}.expand", torch.cat([x1, x2], dim=2))
-        fused = self.linear(f"{name}.contract", F.gelu(h, approximate="none")).unflatten(1, (side, side))
+        h = self.linear(f"{name}.fuse.expand", torch.cat([x1, x2], dim=2))
+        fused = self.linear(f"{name}.fuse.contract", F.gelu(h, approximate="none")).unflatten(1, (side, side))
         squares = [fused[:, row::2, column::2] for column in (0, 1) for row in (0, 1)]
         merged = torch.cat(squares, dim=3).flatten(1, 2)
         return self.linear(f"{name}.reduction", self.norm(f"{name}.norm", merged))

@@ -30,18 +30,18 @@ def stages(depths, transition):
 
 
 def images():
-    """Name, network, names of the body's places and of F in them, label smoothing."""
-    yield "rev_vit", RevViT(16, 2, 3, 8, 2, 32, 5), [f"blocks.{n}" for n in range(3)], "attention", 0.0
+    """Name, network, names of the body's places, label smoothing."""
+    yield "rev_vit", RevViT(16, 2, 3, 8, 2, 32, 5), [f"blocks.{n}" for n in range(3)], 0.0
     for name, depths, smoothing, network in (
         ("rev_swin", (3, 2, 1), 0.0, RevSwin(8, (3, 2, 1), 2, 24, 2, 3, 2, 5)),
         ("rev_swin_two_stages", (2, 2), 0.1, RevSwin(6, (2, 2), 1, 16, 2, 7, 3, 4, channels=1)),
     ):
-        yield name, network, list(stages(depths, "merge")), "attention", smoothing
+        yield name, network, list(stages(depths, "merge")), smoothing
     for name, depths, smoothing, network in (
         ("rev_mvit", (1, 2, 1), 0.0, RevMViT(6, (1, 2, 1), 1, 28, 4, 7, 4, 2, 5)),
         ("rev_mvit_one_stage", (3,), 0.1, RevMViT(8, (3,), 2, 12, 2, 3, 2, 3, 4, channels=1)),
     ):
-        yield name, network, list(stages(depths, "widen.module")), "attention.module", smoothing
+        yield name, network, list(stages(depths, "widen")), smoothing
 
 
 def read(name):
@@ -84,7 +84,7 @@ def difference(found, expected):
     return ((found - expected).norm() / expected.norm()).item()
 
 
-def check_images(name, network, places, attention, smoothing):
+def check_images(name, network, places, smoothing):
     values = read(name)
     if "parameters.stem.second.projection.weight" in values:
         first, second = network.stem, copy.deepcopy(network.stem)
@@ -93,9 +93,7 @@ def check_images(name, network, places, attention, smoothing):
 
     def rename(path):
         path = re.sub(r"body\.blocks\.(\d+)", lambda match: places[int(match[1])], path)
-        path = path.replace(".f.", f".{attention}.").replace(".g.", ".mlp.")
-        # The perceptron of this transition has no name of its own.
-        return path.replace("widen.module.mlp.", "widen.module.")
+        return path.replace(".f.", ".attention.").replace(".g.", ".mlp.")
 
     network.double()
     load(network, rename, values)

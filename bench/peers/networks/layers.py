@@ -36,6 +36,18 @@ class Mlp(nn.Module):
         return self.contract(F.gelu(self.expand(self.norm(x))))
 
 
+class Fuse(nn.Module):
+    """Both streams into one."""
+
+    def __init__(self, width, outputs):
+        super().__init__()
+        self.expand = nn.Linear(2 * width, 2 * width)
+        self.contract = nn.Linear(2 * width, outputs)
+
+    def forward(self, x1, x2):
+        return self.contract(F.gelu(self.expand(torch.cat([x1, x2], -1))))
+
+
 class Patches(nn.Module):
     """Images to tokens `[batch, tokens, width]`, with learned positions or with a norm."""
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .layers import Classifier, ImageNetwork, Mlp, Patches, norm
+from .layers import Classifier, Fuse, ImageNetwork, Mlp, Patches, norm
 from .reversible import Body, Coupling, Transition
 
 
@@ -58,13 +58,12 @@ class Widen(Transition):
     def __init__(self, side, width, heads, stride, hidden):
         super().__init__()
         self.side = side
-        self.fuse = nn.Linear(2 * width, 2 * width)
-        self.fused = nn.Linear(2 * width, 2 * width)
+        self.fuse = Fuse(width, 2 * width)
         self.attention = PooledAttention(side, 2 * width, heads, stride, query_stride=2)
         self.mlp = Mlp(2 * width, hidden)
 
     def forward(self, x1, x2):
-        z = self.fused(F.gelu(self.fuse(torch.cat([x1, x2], -1))))
+        z = self.fuse(x1, x2)
         pooled = F.max_pool2d(as_image(z, self.side), 3, stride=2, padding=1)
         a = pooled.permute(0, 2, 3, 1).flatten(1, 2) + self.attention(z)
         x = a + self.mlp(a)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .layers import Classifier, ImageNetwork, Mlp, Patches, norm
+from .layers import Classifier, Fuse, ImageNetwork, Mlp, Patches, norm
 from .reversible import Body, Coupling, Transition
 
 
@@ -74,14 +74,13 @@ class Merge(Transition):
     def __init__(self, side, width):
         super().__init__()
         self.side = side
-        self.expand = nn.Linear(2 * width, 2 * width)
-        self.contract = nn.Linear(2 * width, width)
+        self.fuse = Fuse(width, width)
         self.norm = norm(4 * width)
         self.reduction = nn.Linear(4 * width, 2 * width, bias=False)
 
     def forward(self, x1, x2):
         batch, tokens, width = x1.shape
-        fused = self.contract(F.gelu(self.expand(torch.cat([x1, x2], -1))))
+        fused = self.fuse(x1, x2)
         # Of each square: above left, below left, above right, below right.
         squares = fused.view(batch, self.side // 2, 2, self.side // 2, 2, width).permute(0, 1, 3, 4, 2, 5)
         x = self.reduction(self.norm(squares.reshape(batch, tokens // 4, 4 * width)))

@@ -140,7 +140,7 @@ fn conv_depthwise(bencher: Bencher) {
     let (images, slide) =
         (Images { batch: 8, height: 56, width: 56 }, Slide { kernel: 3, stride: 1, padding: 1 });
     let weight = data(9 * 96);
-    let conv = Depthwise { images, slide, channels: 96, weight: &weight };
+    let conv = Depthwise { images, slide, channels: 96, pitch: 96, weight: &weight };
     let (x, mut y) = (data(images.len(96)), data(images.len(96)));
     bencher.counter(flops(18 * y.len())).bench_local(|| conv.forward(black_box(&x), &mut y, &ws));
 }

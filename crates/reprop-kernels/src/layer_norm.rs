@@ -44,6 +44,22 @@ impl LayerNorm<'_> {
         });
     }
 
+    /// `y = norm(x)` again, from the statistics that [`Self::forward`] wrote; the same bits.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn again(&self, x: &[f32], stats: &[f32], y: &mut [f32], ws: &Workspace) {
+        let (width, rows) = (self.width(), stats.len() / 2);
+        assert_eq!((x.len(), y.len()), (rows * width, rows * width), "x and y must be {rows} x {width}");
+        let y = Shared::new(y);
+        for_chunks(ws.isa(), rows, |_, r| {
+            let span = r.start * width..r.end * width;
+            // SAFETY: chunks do not overlap.
+            let y = unsafe { y.slice(span.clone()) };
+            reapply(ws.isa(), *self, &x[span], y, &stats[2 * r.start..2 * r.end]);
+        });
+    }
+
     /// `dx = base + …`, `dγ` and `dβ`.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_thread_invariant, f64s, workspaces};
+use common::{Rng, assert_close, assert_same_bits, assert_thread_invariant, f64s, workspaces};
 use proptest::prelude::*;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight, pool};
 use reprop_kernels::gemm::PackedWeight;
@@ -159,13 +159,27 @@ proptest! {
             assert_close("y", &y, &want[0], DIRECT_TOLERANCE);
             assert_close("dx", &dx, &want[1], DIRECT_TOLERANCE);
             assert_close("dw", &dw, &want[2], DIRECT_TOLERANCE);
-            let conv = Depthwise { images, slide, channels: ci, weight: &dw_weight };
+            let conv = Depthwise { images, slide, channels: ci, pitch: ci, weight: &dw_weight };
             let (mut y, mut dx, mut dw) = (vec![0.0; dw_dy.len()], vec![0.0; x.len()], vec![0.0; dw_weight.len()]);
             conv.forward(&x, &mut y, &ws);
             conv.vjp(&x, &dw_dy, &mut dx, &mut dw, &ws);
             assert_close("depthwise y", &y, &dw_want[0], DIRECT_TOLERANCE);
             assert_close("depthwise dx", &dx, &dw_want[1], DIRECT_TOLERANCE);
             assert_close("depthwise dw", &dw, &dw_want[2], DIRECT_TOLERANCE);
+
+            // As the middle columns of wider rows, whose other columns stay as they are.
+            let pitch = ci + 5;
+            let apart = |x: &[f32]| -> Vec<f32> {
+                x.chunks(ci).flat_map(|x| [&[7.0; 2], x, &[7.0; 3]].concat()).collect()
+            };
+            let (wide_x, mut wide_dx, mut wide_dw) = (apart(&x), apart(&dx), dw.clone());
+            let conv = Depthwise { pitch, ..conv };
+            let (mut wide_y, first) = (vec![0.0; y.len()], 2.min(wide_x.len()));
+            conv.forward(&wide_x[first..], &mut wide_y, &ws);
+            conv.vjp(&wide_x[first..], &dw_dy, &mut wide_dx[first..], &mut wide_dw, &ws);
+            assert_same_bits("apart, y", &wide_y, &y);
+            assert_same_bits("apart, dx", &wide_dx, &apart(&dx));
+            assert_same_bits("apart, dw", &wide_dw, &dw);
         }
     }
 

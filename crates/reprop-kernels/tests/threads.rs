@@ -83,7 +83,7 @@ fn strided_and_depthwise_convolution_bits_do_not_depend_on_the_number_of_threads
         });
         let (filter, dy) = (rng.vec(area * inputs), rng.vec(out.len(inputs)));
         assert_thread_invariant(&format!("depthwise {slide:?}"), |ws| {
-            let conv = Depthwise { images: IMAGES, slide, channels: inputs, weight: &filter };
+            let conv = Depthwise { images: IMAGES, slide, channels: inputs, pitch: inputs, weight: &filter };
             let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; filter.len()]);
             conv.forward(&x, &mut y, ws);
             conv.vjp(&x, &dy, &mut dx, &mut dw, ws);

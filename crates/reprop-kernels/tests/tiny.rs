@@ -220,7 +220,7 @@ fn convolution_kernels_stay_inside_their_slices() {
         let conv = Conv2d { images, slide, inputs: channels, weight: &packed };
         conv.forward(x.get(), small.get_mut(), ws);
         conv.vjp(x.get(), small.get(), Some(dx.get_mut()), dw.get_mut(), ws);
-        let conv = Depthwise { images, slide, channels, weight: filter.get() };
+        let conv = Depthwise { images, slide, channels, pitch: channels, weight: filter.get() };
         conv.forward(x.get(), small.get_mut(), ws);
         odd!(dfilter: 27);
         conv.vjp(x.get(), small.get(), dx.get_mut(), dfilter.get_mut(), ws);

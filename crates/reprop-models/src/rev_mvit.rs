@@ -16,7 +16,7 @@ use reprop::layers::{
     Classifier, ClassifierConfig, Initial, Mlp, MlpConfig, Patches, PatchesConfig, PooledAttention,
     PooledAttentionConfig, Widen, WidenConfig,
 };
-use reprop::{Autodiff, AutodiffTransition, Couple, Network, Piece};
+use reprop::{Couple, Network, Piece};
 
 use crate::checks::{positive, rates};
 
@@ -134,14 +134,14 @@ impl RevMvitConfig {
             .with_drop_path(drop_path);
         let mlp =
             MlpConfig::new(width, self.ratio * width).with_dropout(self.dropout).with_drop_path(drop_path);
-        RevMvitBlock { attention: Autodiff::new(attention.init(initial)), mlp: mlp.init(initial) }
+        RevMvitBlock { attention: attention.init(initial), mlp: mlp.init(initial) }
     }
 
     /// The transition from `stage` to the next, with the strides of the next.
-    fn widen(&self, stage: usize, drop_path: f64, initial: &mut Initial) -> AutodiffTransition<Widen> {
+    fn widen(&self, stage: usize, drop_path: f64, initial: &mut Initial) -> Widen {
         let (Stage { side, width, .. }, next) = (self.stage(stage), self.stage(stage + 1));
         let widen = WidenConfig::new(side, width, next.heads, next.stride, self.ratio * next.width);
-        AutodiffTransition::new(widen.with_drop_path(drop_path).init(initial))
+        widen.with_drop_path(drop_path).init(initial)
     }
 
     /// A sentence with the numbers in it, if these settings do not make a network.
@@ -226,23 +226,23 @@ pub struct RevMvitStage {
     /// The reversible stack.
     pub blocks: Vec<RevMvitBlock>,
     /// To the next stage; none after the last.
-    pub widen: Option<AutodiffTransition<Widen>>,
+    pub widen: Option<Widen>,
 }
 
 /// A coupling of pooled attention (F) and perceptron (G).
 #[derive(Module, Debug)]
 pub struct RevMvitBlock {
     /// F.
-    pub attention: Autodiff<PooledAttention>,
+    pub attention: PooledAttention,
     /// G.
     pub mlp: Mlp,
 }
 
 impl Couple<3> for RevMvitBlock {
-    type F = Autodiff<PooledAttention>;
+    type F = PooledAttention;
     type G = Mlp;
 
-    fn f(&self) -> &Autodiff<PooledAttention> {
+    fn f(&self) -> &PooledAttention {
         &self.attention
     }
 

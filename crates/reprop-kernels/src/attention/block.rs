@@ -5,13 +5,12 @@
 //!
 //! Four phases backward: `dc = dy Wₒᵀ`; heads; rows `dn = dqkv Wᵀ` through the norm; `dW = nᵀ dqkv` and `dWₒ = cᵀ dy`.
 
+use super::ends::{Ends, EndsGrads, Seen};
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
-use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
+use crate::gemm::PackedWeight;
 use crate::grid::GridOverflow;
-use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
-use crate::linear::{self, times_packed};
-use crate::output::{Base, Output, Sink};
-use crate::rows::for_chunks;
+use crate::layer_norm::{LayerNorm, NormGrads};
+use crate::output::{Base, Output};
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
@@ -110,35 +109,12 @@ impl Attention<'_> {
         ws: &Workspace,
     ) -> Result<AttentionSaved, GridOverflow> {
         let (rows, width) = self.sizes(x);
-        let heads = self.heads();
-        let (mut stats, mut qkv) = (ws.take(2 * rows), ws.take(3 * rows * width));
-        {
-            let (stats, qkv) = (Shared::new(&mut stats), Shared::new(&mut qkv));
-            for_chunks(ws.isa(), rows, |_, r| {
-                // SAFETY: chunks do not overlap.
-                let (stats, qkv) = unsafe {
-                    (stats.slice(2 * r.start..2 * r.end), qkv.slice(3 * width * r.start..3 * width * r.end))
-                };
-                let mut n = ws.take(r.len() * width);
-                normalize(ws.isa(), self.norm, &x[r.start * width..r.end * width], &mut n, stats);
-                times_packed(ws, &self.qkv.forward, Init::Bias(self.qkv_bias), &n, qkv);
-            });
-        }
+        let (heads, ends) = (self.heads(), self.ends());
+        let (stats, qkv) = ends.enter(x, ws);
         let mut context = ws.take(rows * width);
         let mut probabilities = (keep == Keep::Probabilities).then(|| ws.take(heads.probabilities_len()));
         heads.forward(split(&qkv, width), &mut context, probabilities.as_deref_mut(), ws);
-        let sink = Sink::new(output, rows * width);
-        for_chunks(ws.isa(), rows, |_, r| {
-            let span = r.start * width..r.end * width;
-            let c = &context[span.clone()];
-            // SAFETY: chunks do not overlap.
-            unsafe {
-                sink.write(ws, span, |y| {
-                    times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y);
-                });
-            };
-        });
-        sink.finish()?;
+        ends.leave(&context, output, ws)?;
         Ok(AttentionSaved { stats, qkv, context, probabilities })
     }
 
@@ -159,8 +135,8 @@ impl Attention<'_> {
         let (rows, width) = self.sizes(x);
         assert!(dy.len() == x.len() && dx.len() == x.len(), "dy and dx must be {rows} x {width}");
         let AttentionSaved { stats, qkv, context, probabilities } = saved;
-        let mut d_context = ws.take(rows * width);
-        linear::forward(ws, &self.out.backward, None, dy, &mut d_context, rows);
+        let ends = self.ends();
+        let d_context = ends.leave_vjp(dy, ws);
         let mut d_qkv = ws.take(3 * rows * width);
         {
             let d_qkv = Shared::new(&mut d_qkv);
@@ -168,37 +144,17 @@ impl Attention<'_> {
             let to = HeadsGrads { q: part(0), k: part(1), v: part(2), bias: grads.bias };
             self.heads().vjp(split(&qkv, width), &d_context, probabilities.as_deref(), to, ws);
         }
-        drop((qkv, probabilities));
-        // The context's gradient is used up; its memory takes the norm's output, which the weight's gradient needs.
-        let mut n = d_context;
-        let mut sums = partials(ws, rows, width);
-        {
-            let (dx, sums, n) = (Shared::new(dx), Shared::new(&mut sums), Shared::new(&mut n));
-            for_chunks(ws.isa(), rows, |i, r| {
-                let span = r.start * width..r.end * width;
-                // SAFETY: chunks do not overlap; each has its own sums.
-                let (dx, n, sums) = unsafe {
-                    let sums = sums.slice(2 * width * i..2 * width * (i + 1));
-                    (dx.slice(span.clone()), n.slice(span.clone()), sums)
-                };
-                let (x, stats) = (&x[span.clone()], &stats[2 * r.start..2 * r.end]);
-                let mut dn = ws.take(span.len());
-                times_packed(
-                    ws,
-                    &self.qkv.backward,
-                    Init::Zero,
-                    &d_qkv[3 * span.start..3 * span.end],
-                    &mut dn,
-                );
-                back(ws.isa(), self.norm, x, stats, &dn, dx, base.part(span.clone()), sums);
-                reapply(ws.isa(), self.norm, x, n, stats);
-            });
-        }
-        finish(&sums, grads.norm);
-        let mat = |x, columns| Mat::new(x, rows, columns);
-        let qkv = Product::weight_gradient(mat(&n, width), mat(&d_qkv, 3 * width), grads.qkv, grads.qkv_bias);
-        let out = Product::weight_gradient(mat(&context, width), mat(dy, width), grads.out, grads.out_bias);
-        run_all(ws, [qkv, out]);
+        // The norm's output, which the weight's gradient needs, takes the memory of the context's gradient.
+        drop((qkv, probabilities, d_context));
+        let seen = Seen { x, stats: &stats, context: &context };
+        let AttentionGrads { norm, qkv, qkv_bias, out, out_bias, .. } = grads;
+        let grads = EndsGrads { norm, qkv, qkv_bias, out, out_bias };
+        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), grads, ws);
+    }
+
+    fn ends(&self) -> Ends<'_> {
+        let Self { norm, qkv, qkv_bias, out, out_bias, .. } = *self;
+        Ends { norm, qkv, qkv_bias, out, out_bias }
     }
 
     fn heads(&self) -> Heads<'_> {
@@ -221,14 +177,12 @@ impl Attention<'_> {
             self.shape.heads
         );
         assert_eq!(x.len(), rows * width, "x must be {rows} x {width}");
-        assert_eq!((self.qkv.inputs(), self.qkv.outputs()), (width, 3 * width), "qkv weight");
-        assert_eq!((self.out.inputs(), self.out.outputs()), (width, width), "out weight");
         (rows, width)
     }
 }
 
 /// Queries, keys and values side by side in rows of three times the width.
-fn split(qkv: &[f32], width: usize) -> (Rows<'_>, Rows<'_>, Rows<'_>) {
+pub(super) fn split(qkv: &[f32], width: usize) -> (Rows<'_>, Rows<'_>, Rows<'_>) {
     let part = |i: usize| Rows { data: &qkv[(i * width).min(qkv.len())..], stride: 3 * width };
     (part(0), part(1), part(2))
 }

@@ -5,11 +5,16 @@
 
 mod block;
 mod cross;
+mod ends;
 mod heads;
+mod pool;
+mod pooled;
 mod softmax;
 mod window;
 
 pub use block::{Attention, AttentionGrads, AttentionSaved, AttentionShape};
 pub use cross::{CrossAttention, CrossGrads};
 pub use heads::{Keep, Masks};
+pub use pool::{Pool, PoolGrads};
+pub use pooled::{PooledAttention, PooledGrads, PooledSaved};
 pub use window::{WindowAttention, WindowGrads, WindowSaved};

@@ -8,6 +8,9 @@ use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
 use crate::simd::Isa;
 
+/// Channels that go together.
+const BLOCK: usize = 64;
+
 /// `y = max` over each place of the square; pixels outside do not count.
 ///
 /// # Panics
@@ -29,16 +32,20 @@ pub fn max_forward(images: Images, slide: Slide, channels: usize, x: &[f32], y: 
 /// If lengths do not fit.
 pub fn max_vjp(images: Images, slide: Slide, channels: usize, x: &[f32], dy: &[f32], dx: &mut [f32]) {
     each_image(images, slide, channels, dy, dx, |pixel, dy, dx, first| {
-        for c in 0..channels {
-            let mut best: Option<(usize, f32)> = None;
+        // Tap by tap over a block of channels, so that channels go in vectors.
+        for (block, dy) in dy.chunks(BLOCK).enumerate() {
+            let at = |pixel: usize| pixel * channels + block * BLOCK;
+            let (mut tops, mut places) = ([f32::NEG_INFINITY; BLOCK], [usize::MAX; BLOCK]);
             for (_, from) in slide.taps(images, pixel) {
-                let v = x[from * channels + c];
-                if best.is_none_or(|(_, top)| v > top) {
-                    best = Some((from, v));
+                let x = &x[at(from)..at(from) + dy.len()];
+                for ((top, place), &x) in tops.iter_mut().zip(&mut places).zip(x) {
+                    if x > *top || *place == usize::MAX {
+                        (*top, *place) = (x, from);
+                    }
                 }
             }
-            if let Some((from, _)) = best {
-                dx[(from - first) * channels + c] += dy[c];
+            for (c, (&place, dy)) in places.iter().zip(dy).enumerate() {
+                dx[at(place - first) + c] += dy;
             }
         }
     });

@@ -43,4 +43,24 @@ impl Slide {
                 .then(|| (tap, (image * images.height + y - self.padding) * images.width + x - self.padding))
         })
     }
+
+    /// For input pixel `pixel` of all images: `(tap, output pixel)` of each place that sees it, in order of taps.
+    #[inline(always)]
+    pub(crate) fn places(self, images: Images, pixel: usize) -> impl Iterator<Item = (usize, usize)> {
+        let out = self.output(images);
+        let (image, rest) = (pixel / images.pixels(), pixel % images.pixels());
+        // The place whose tap in this direction falls on `n`, if there is one.
+        let place = move |n: usize, tap: usize, count: usize| {
+            let from = (n + self.padding).checked_sub(tap)?;
+            (from.is_multiple_of(self.stride) && from / self.stride < count).then(|| from / self.stride)
+        };
+        let (y, x) = (rest / images.width, rest % images.width);
+        let rows = (0..self.kernel).filter_map(move |tap| Some((tap, place(y, tap, out.height)?)));
+        rows.flat_map(move |(down, v)| {
+            let columns = (0..self.kernel).filter_map(move |tap| Some((tap, place(x, tap, out.width)?)));
+            columns.map(move |(across, u)| {
+                (down * self.kernel + across, (image * out.height + v) * out.width + u)
+            })
+        })
+    }
 }

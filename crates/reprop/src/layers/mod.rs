@@ -5,10 +5,12 @@ mod attention;
 mod classifier;
 mod conv;
 mod cross_entropy;
+mod fuse;
 mod heads;
 mod initial;
 mod language;
 mod linear;
+mod max_pool;
 mod merge;
 mod mlp;
 mod norm;
@@ -25,13 +27,14 @@ pub use conv::{
     BatchNorm, ConvBranch, ConvBranchConfig, ConvNorm, ConvStem, ConvStemConfig, Convolution,
     ConvolutionConfig, Downsample, DownsampleConfig, PlainDownsample,
 };
+pub use fuse::Fuse;
 pub use initial::Initial;
 pub use language::{Language, LanguageConfig, NOT_ASKED};
 pub use merge::{Merge, MergeConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use patches::{Patches, PatchesConfig};
 pub use pool_classifier::{PoolClassifier, PoolClassifierConfig};
-pub use pooled::{PooledAttention, PooledAttentionConfig};
+pub use pooled::{Pool, PooledAttention, PooledAttentionConfig};
 pub use widen::{Widen, WidenConfig};
 pub use window::{WindowAttention, WindowAttentionConfig};
 

@@ -5,20 +5,23 @@
 //! q, k, v = pool(split(norm(x) Wqkv + b)),   y = softmax(q k^T / sqrt(e)) v Wo + b
 //! pool(z) = norm(conv3x3(z)), of each head alike
 //! ```
-//! Written in Burn's operations and differentiated by its autodiff: wrap it in [`Autodiff`](crate::Autodiff).
+
+mod fused;
+mod pool;
 
 use burn::config::Config;
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
-use burn::tensor::{Tensor, module::conv2d, ops::ConvOptions};
+use burn::tensor::Tensor;
 
-use super::heads::Heads;
-use super::norm::EPSILON;
-use super::{Initial, site};
-use crate::{Context, Footprint, Layer};
-
-/// Side of the convolutions.
-const KERNEL: usize = 3;
+pub use self::pool::Pool;
+use self::pool::PoolSaved;
+use super::Initial;
+use super::heads::{Heads, attend, attend_vjp, join, split};
+use super::linear::{linear, linear_vjp};
+use super::norm::{affine, norm_vjp, normalise};
+use super::ways::{BurnWay, Rates};
+use crate::{Context, Footprint, Gradients, Precision};
 
 /// Settings of a [`PooledAttention`].
 #[derive(Config, Debug)]
@@ -92,110 +95,123 @@ pub struct PooledAttention {
     drop_path: f64,
 }
 
-/// A depthwise convolution, the same for each head, and a norm over a head's width.
-#[derive(Module, Debug)]
-pub struct Pool {
-    /// `[head width, 1, 3, 3]`.
-    pub weight: Param<Tensor<4>>,
-    /// Over a head's width.
-    pub norm: LayerNorm,
-    stride: usize,
-}
-
-/// Tokens along a side after a pool of this stride.
-pub fn pooled_side(side: usize, stride: usize) -> usize {
-    side.div_ceil(stride)
-}
-
-impl Pool {
-    fn new(head: usize, stride: usize, initial: &mut Initial) -> Self {
-        Self { weight: initial.truncated_normal([head, 1, KERNEL, KERNEL]), norm: initial.norm(head), stride }
-    }
-
-    /// `[batch, heads, side * side, e] -> [batch, heads, tokens, e]`
-    fn forward(&self, x: Heads, side: usize) -> Heads {
-        let [batch, heads, _, width] = x.dims();
-        let images = x.swap_dims(2, 3).reshape([batch * heads, width, side, side]);
-        let around = [KERNEL / 2; 2];
-        let options = ConvOptions::new([self.stride; 2], around, [1; 2], width);
-        let pooled = conv2d(images, self.weight.val(), None, options);
-        let tokens = pooled_side(side, self.stride).pow(2);
-        normed(pooled.reshape([batch, heads, width, tokens]).swap_dims(2, 3), &self.norm)
-    }
-}
-
-/// The norm by operations that Burn computes alike on a graph and off it: its own is one fused operation off a graph, with
-/// other roundings, and a recovered block would not be the stored one.
-pub fn normed<const D: usize>(x: Tensor<D>, norm: &LayerNorm) -> Tensor<D> {
-    let centred = x.clone() - x.mean_dim(D - 1);
-    let variance = centred.clone().square().mean_dim(D - 1);
-    let y = centred * variance.add_scalar(EPSILON).sqrt().recip() * norm.gamma.val().unsqueeze();
-    match &norm.beta {
-        Some(beta) => y + beta.val().unsqueeze(),
-        None => y,
-    }
-}
-
-/// The softmax of the last axis, by the same rule as [`normed`].
-fn softmax(scores: Heads) -> Heads {
-    let largest = scores.clone().detach().max_dim(3);
-    let powers = (scores - largest).exp();
-    powers.clone() / powers.sum_dim(3)
-}
-
-impl Layer<3> for PooledAttention {
-    fn forward(&self, x: Tensor<3>, context: &Context<'_>) -> Tensor<3> {
-        let [batch, tokens, width] = x.dims();
-        let head = width / self.heads;
-        let qkv = self.qkv.forward(normed(x, &self.norm));
-        let part = |part: usize| -> Heads {
-            let part = qkv.clone().narrow(2, part * width, width);
-            part.reshape([batch, tokens, self.heads, head]).swap_dims(1, 2)
-        };
-        let q = match &self.query_pool {
-            Some(pool) => pool.forward(part(0), self.side),
-            None => part(0),
-        };
-        let k = self.key_pool.forward(part(1), self.side);
-        let v = self.value_pool.forward(part(2), self.side);
-        let scores = q.mul_scalar((head as f64).sqrt().recip()).matmul(k.transpose());
-        let values = softmax(scores).matmul(v).swap_dims(1, 2);
-        let queries = values.dims()[1];
-        let y = self.projection.forward(values.reshape([batch, queries, width]));
-        let y = context.dropout(y, self.dropout, site::OUTPUT);
-        context.drop_path(y, self.drop_path, site::PATH)
-    }
-
-    fn footprint(&self, dims: [usize; 3], _: &Context<'_>) -> Option<Footprint> {
-        Some(self.bytes(dims))
-    }
-}
+/// Normalised input `[b, n, d]`, its scale, `qkv [rows, 3 d]`, what the pools of q, k and v saved, probabilities, `p v`.
+type BurnSaved = (Tensor<3>, Tensor<3>, Tensor<2>, Vec<Option<PoolSaved>>, Heads, Tensor<2>);
 
 impl PooledAttention {
-    /// Stride of the queries.
-    fn query_stride(&self) -> usize {
-        self.query_pool.as_ref().map_or(1, |pool| pool.stride)
+    /// Those of queries, if they are pooled, of keys and of values.
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.query_pool.iter().chain([&self.key_pool, &self.value_pool])
     }
 
     /// Tokens of the output.
     pub fn queries(&self) -> usize {
-        pooled_side(self.side, self.query_stride()).pow(2)
+        self.query_pool.as_ref().map_or(self.side, |pool| pool.side(self.side)).pow(2)
     }
 
-    /// What Burn's graph holds, counted by its operations.
-    pub fn bytes(&self, [batch, tokens, width]: [usize; 3]) -> Footprint {
-        let (queries, keys) = (self.queries(), pooled_side(self.side, self.key_pool.stride).pow(2));
+    /// Keys, and values.
+    fn keys(&self) -> usize {
+        self.key_pool.side(self.side).pow(2)
+    }
+
+    /// Queries, keys and values as they come, with the pools they go through.
+    fn unpooled(&self, qkv: &Tensor<2>, batch: usize) -> [(Heads, Option<&Pool>); 3] {
+        let width = qkv.dims()[1] / 3;
+        let part = |i: usize| split(qkv.clone().narrow(1, i * width, width), batch, self.heads);
+        [
+            (part(0), self.query_pool.as_ref()),
+            (part(1), Some(&self.key_pool)),
+            (part(2), Some(&self.value_pool)),
+        ]
+    }
+}
+
+impl BurnWay<3> for PooledAttention {
+    type BurnSaved = BurnSaved;
+
+    fn rates(&self) -> Rates {
+        Rates { dropout: self.dropout, drop_path: self.drop_path }
+    }
+
+    fn burn_forward(&self, x: Tensor<3>, context: &Context<'_>) -> (Tensor<3>, BurnSaved) {
+        let precision = context.precision();
+        let [batch, tokens, width] = x.dims();
+        let (normalised, scale) = normalise(x);
+        let input = precision.cast(affine(normalised.clone(), &self.norm)).reshape([batch * tokens, width]);
+        let qkv = linear(input, &self.qkv, precision);
+        let pooled = self.unpooled(&qkv, batch).map(|(x, pool)| match pool {
+            Some(pool) => {
+                let (y, saved) = pool.forward(x, self.side, precision);
+                (y, Some(saved))
+            }
+            None => (x, None),
+        });
+        let [(q, query), (k, key), (v, value)] = pooled;
+        let (probabilities, values) = attend([q, k, v], |scores| scores, precision);
+        let values = join(values);
+        let y = Precision::F32.cast(linear(values.clone(), &self.projection, precision));
+        let y = y.reshape([batch, self.queries(), width]);
+        (y, (normalised, scale, qkv, vec![query, key, value], probabilities, values))
+    }
+
+    fn burn_vjp(
+        &self,
+        (normalised, scale, qkv, pools, probabilities, values): BurnSaved,
+        dy: Tensor<3>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Tensor<3> {
+        let precision = context.precision();
+        let [batch, tokens, width] = normalised.dims();
+        let dy = precision.cast(dy).reshape([batch * self.queries(), width]);
+        let dvalues = linear_vjp(|| values.clone(), dy, &self.projection, precision, gradients);
+        let parts = self.unpooled(&qkv, batch);
+        let pooled = [0, 1, 2].map(|i| match (&parts[i], &pools[i]) {
+            ((_, Some(pool)), Some((normalised, _))) => pool.again(normalised.clone(), precision),
+            ((x, _), _) => x.clone(),
+        });
+        let heads = |rows| split(rows, batch, self.heads);
+        let (dpooled, _) = attend_vjp(pooled, probabilities, heads(values), heads(dvalues));
+        let mut pools = pools.into_iter();
+        let mut dparts = Vec::with_capacity(3);
+        for ((x, pool), dy) in parts.into_iter().zip(dpooled) {
+            let dx = match (pool, pools.next().flatten()) {
+                (Some(pool), Some(saved)) => pool.vjp(x, saved, dy, self.side, precision, gradients),
+                _ => dy,
+            };
+            dparts.push(join(dx));
+        }
+        let dqkv = Tensor::cat(dparts, 1);
+        let input = {
+            let normalised = normalised.clone();
+            move || precision.cast(affine(normalised, &self.norm)).reshape([batch * tokens, width])
+        };
+        let dinput = linear_vjp(input, dqkv, &self.qkv, precision, gradients);
+        let dinput = Precision::F32.cast(dinput).reshape([batch, tokens, width]);
+        norm_vjp(normalised, scale, dinput, &self.norm, gradients)
+    }
+
+    fn burn_footprint(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+        let half = context.precision().bytes();
         let stream = |tokens: usize| (batch * tokens * width) as u64;
-        let scores = (batch * self.heads * queries * keys) as u64;
-        let pooled = if self.query_pool.is_some() { 3 * stream(queries) } else { stream(queries) };
-        // The input; the norm's inner values, its result; q, k, v before and after their pools and norms; scores
-        // and probabilities; values and output.
-        let saved = 4 * stream(tokens)
-            + 3 * stream(tokens)
-            + pooled
-            + 6 * stream(keys)
-            + 2 * scores
-            + 3 * stream(queries);
-        Footprint { saved: 4 * saved, forward: 4 * scores, vjp: 4 * (2 * scores + 6 * stream(tokens)) }
+        let (queries, scores) =
+            (stream(self.queries()), (batch * self.heads * self.queries() * self.keys()) as u64);
+        // What comes out of the pools, normalised, and its scale.
+        let pools: u64 = self
+            .pools()
+            .map(|pool| {
+                let tokens = pool.side(self.side).pow(2);
+                4 * (stream(tokens) + (batch * tokens * self.heads) as u64)
+            })
+            .sum();
+        let here = stream(tokens);
+        let saved = 4 * (here + (batch * tokens) as u64) + half * (3 * here + scores + queries) + pools;
+        Footprint {
+            saved,
+            // Scores, twice, beside pooled queries, keys and values; or `q k v` twice.
+            forward: (half * scores + pools).max(half * 3 * here).saturating_sub(half * queries),
+            // The gradient of the scores, twice, beside the pooled ones and their gradients; or that of `q k v`, twice.
+            vjp: (half * (2 * scores + queries) + 2 * pools).max(half * 6 * here + pools),
+        }
     }
 }

@@ -76,6 +76,11 @@ pub trait FusedWay<const D: usize>: BurnWay<D> {
     /// Whether this sub-block runs on fused kernels in `context`.
     fn fuses(&self, context: &Context<'_>) -> bool;
 
+    /// The shape of the output for this input's.
+    fn output_dims(&self, dims: [usize; D]) -> [usize; D] {
+        dims
+    }
+
     /// What the kernel takes, if this sub-block runs on it for this input.
     fn parts<'p>(&self, dims: [usize; D], usage: Use, context: &Context<'p>) -> Option<Self::Parts<'p>>;
 
@@ -166,7 +171,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
 
     fn forward(&self, x: Tensor<D>, context: &Context<'_>) -> Tensor<D> {
         let y = match self.parts(x.dims(), Use::Forward, context) {
-            Some(parts) => value(x.dims(), |output| parts.forward(&x, output)).0,
+            Some(parts) => value(self.output_dims(x.dims()), |output| parts.forward(&x, output)).0,
             None => self.burn_forward(x, context).0,
         };
         self.rates().masked(y, context)
@@ -174,7 +179,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
 
     fn forward_saving(&self, x: Tensor<D>, context: &Context<'_>) -> (Tensor<D>, Self::Saved) {
         let (y, saved) = if let Some(parts) = self.parts(x.dims(), Use::Forward, context) {
-            let (y, saved) = value(x.dims(), |output| parts.forward_saving(&x, output));
+            let (y, saved) = value(self.output_dims(x.dims()), |output| parts.forward_saving(&x, output));
             (y, fused_saved(self, x, saved, context))
         } else {
             let (y, saved) = self.burn_forward(x, context);
@@ -190,11 +195,11 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Tensor<D> {
-        let shape = dy.dims();
         let dy = self.rates().masked_gradient(dy, context);
         match saved {
             Ways::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
             Ways::Fused(saved) => {
+                let shape = saved.x.dims();
                 let mut dx = vec![0.0; shape.iter().product()];
                 self.fused_vjp(*saved, dy, (&mut dx, Base::Nothing), context, gradients);
                 tensor(dx, shape)
@@ -258,7 +263,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         if !self.fuses(context) {
             return Some(self.burn_footprint(dims, context));
         }
-        let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
+        let stream = (self.output_dims(dims).iter().product::<usize>() * size_of::<f32>()) as u64;
         let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
         let Footprint { saved, forward, vjp } = self.fused_footprint(dims, context);
         Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks })

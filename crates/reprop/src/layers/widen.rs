@@ -4,17 +4,15 @@
 //! ```text
 //! z = gelu([x1, x2] W + b) W + b,   a = pool(z) + attention(z),   y = a + mlp(a)
 //! ```
-//! Written in Burn's operations and differentiated by its autodiff: wrap it in
-//! [`AutodiffTransition`](crate::AutodiffTransition).
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::{LayerNorm, Linear};
-use burn::tensor::{Tensor, activation::gelu, module::max_pool2d, ops::MaxPoolOptions};
 
-use super::Initial;
-use super::pooled::{PooledAttention, PooledAttentionConfig, normed};
-use crate::{Context, Footprint, Layer, Streams, StreamsLayer};
+use super::fuse::{Fuse, FuseSaved};
+use super::max_pool::{MaxPool, MaxSaved};
+use super::ways::FusedWay;
+use super::{Initial, Mlp, MlpConfig, PooledAttention, PooledAttentionConfig};
+use crate::{AnySaved, Context, Footprint, Gradients, Residual, Saved, Streams, Transition};
 
 /// Queries and the residual path are pooled by this.
 const STRIDE: usize = 2;
@@ -49,18 +47,13 @@ impl WidenConfig {
         let Self { side, width, heads, stride, hidden, drop_path } = *self;
         let wide = 2 * width;
         Widen {
-            fuse: initial.linear(wide, wide),
-            fused: initial.linear(wide, wide),
+            fuse: Fuse::new(width, wide, initial),
             attention: PooledAttentionConfig::new(side, wide, heads, stride)
                 .with_query_stride(Some(STRIDE))
                 .with_drop_path(drop_path)
                 .init(initial),
-            norm: initial.norm(wide),
-            expand: initial.linear(wide, hidden),
-            contract: initial.linear(hidden, wide),
+            mlp: MlpConfig::new(wide, hidden).with_drop_path(drop_path).init(initial),
             side,
-            hidden,
-            drop_path,
         }
     }
 }
@@ -72,55 +65,88 @@ impl WidenConfig {
 /// `[batch, side * side, width]` twice `-> [batch, half * half, 2 * width]` twice, with half a side rounded up
 #[derive(Module, Debug)]
 pub struct Widen {
-    /// From both streams side by side to the hidden width.
-    pub fuse: Linear,
-    /// From there to one stream of twice the width.
-    pub fused: Linear,
+    /// From both streams to one of twice the width.
+    pub fuse: Fuse,
     /// Of pooled queries.
     pub attention: PooledAttention,
-    /// Before the perceptron.
-    pub norm: LayerNorm,
-    /// From the stream's width to the hidden one.
-    pub expand: Linear,
-    /// And back.
-    pub contract: Linear,
+    /// After it.
+    pub mlp: Mlp,
     side: usize,
-    hidden: usize,
-    drop_path: f64,
 }
 
-impl StreamsLayer<3> for Widen {
-    fn forward(&self, Streams { x1, x2 }: Streams<3>, context: &Context<'_>) -> Streams<3> {
-        let z = self.fused.forward(gelu(self.fuse.forward(Tensor::cat(vec![x1, x2], 2))));
-        let [batch, _, width] = z.dims();
-        let queries = self.attention.queries();
-        let image = z.clone().swap_dims(1, 2).reshape([batch, width, self.side, self.side]);
-        let options = MaxPoolOptions::new([3; 2]).with_stride([STRIDE; 2]).with_padding([1; 2]);
-        let pooled = max_pool2d(image, options);
-        let pooled = pooled.reshape([batch, width, queries]).swap_dims(1, 2);
-        let a = pooled + Layer::forward(&self.attention, z, context);
-        let h = gelu(self.expand.forward(normed(a.clone(), &self.norm)));
-        let y = a + context.drop_path(self.contract.forward(h), self.drop_path, MLP);
-        Streams::duplicate(y)
+/// What each part saved.
+struct WidenSaved {
+    fuse: FuseSaved,
+    pool: MaxSaved,
+    attention: <PooledAttention as Residual<3>>::Saved,
+    mlp: <Mlp as Residual<3>>::Saved,
+}
+
+impl Saved for WidenSaved {
+    fn bytes(&self) -> u64 {
+        self.fuse.bytes() + self.pool.bytes() + self.attention.bytes() + self.mlp.bytes()
+    }
+}
+
+impl Widen {
+    fn pool(&self) -> MaxPool {
+        MaxPool { side: self.side, stride: STRIDE }
+    }
+}
+
+impl Transition<3> for Widen {
+    fn forward_saving(&self, x: Streams<3>, context: &Context<'_>) -> (Streams<3>, AnySaved) {
+        let (z, fuse) = self.fuse.forward_saving(x, context);
+        let (pooled, pool) = self.pool().forward(z.clone(), context);
+        let (f, attention) = self.attention.forward_saving(z, context);
+        let a = pooled + f;
+        let (g, mlp) = self.mlp.forward_saving(a.clone(), &context.branch(MLP));
+        (Streams::duplicate(a + g), AnySaved::new(WidenSaved { fuse, pool, attention, mlp }))
+    }
+
+    fn vjp(
+        &self,
+        saved: AnySaved,
+        dy: Streams<3>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Streams<3> {
+        let WidenSaved { fuse, pool, attention, mlp } = saved.into::<WidenSaved>();
+        let dy = dy.x1 + dy.x2;
+        let da = self.mlp.vjp_onto(mlp, dy.clone(), dy, &context.branch(MLP), gradients);
+        let dz = self.pool().vjp(pool, da.clone());
+        let dz = self.attention.vjp_onto(attention, da, dz, context, gradients);
+        self.fuse.vjp(fuse, dz, context, gradients)
     }
 
     fn footprint(
         &self,
-        [batch, tokens, width]: [usize; 3],
-        _: &Context<'_>,
+        dims @ [batch, tokens, width]: [usize; 3],
+        context: &Context<'_>,
     ) -> Option<([usize; 3], Footprint)> {
-        let queries = self.attention.queries();
-        let attention = self.attention.bytes([batch, tokens, 2 * width]);
-        let stream = |tokens: usize| 4 * (batch * tokens * 2 * width) as u64;
-        let hidden = 4 * (batch * queries * self.hidden) as u64;
-        // The streams side by side, before and after GELU, and the fused one; the pooled residual path and its places; the
-        // norm's inner values; the perceptron.
-        let around = 4 * stream(tokens) + 6 * stream(queries) + 2 * hidden;
+        let wide = [batch, tokens, 2 * width];
+        let output = self.attention.output_dims(wide);
+        let bytes = |dims: [usize; 3]| (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
+        let (before, after) = (bytes(wide), bytes(output));
+        let fuse = self.fuse.footprint(dims, context);
+        let attention = Residual::footprint(&self.attention, wide, context)?;
+        let mlp = Residual::footprint(&self.mlp, output, &context.branch(MLP))?;
+        let pool = if self.attention.fuses(context) { 0 } else { self.pool().burn_saved_bytes(wide) };
         let size = Footprint {
-            saved: attention.saved + around,
-            forward: attention.forward,
-            vjp: attention.vjp.max(2 * hidden) + stream(tokens),
+            saved: fuse.saved + pool + attention.saved + mlp.saved,
+            // The perceptron's result beside its sum; or attention's beside the pooled tokens, before the perceptron.
+            forward: (mlp.forward + after).max((attention.forward + 2 * after).saturating_sub(mlp.saved)),
+            // Gradients of the output, of attention's result and of the fused stream, beside what each part needs when
+            // those after it have given back what they saved.
+            vjp: [
+                mlp.vjp + 2 * after,
+                (attention.vjp + after + before).saturating_sub(mlp.saved),
+                (fuse.vjp + before).saturating_sub(mlp.saved + attention.saved),
+            ]
+            .into_iter()
+            .max()
+            .unwrap_or(0),
         };
-        Some(([batch, queries, 2 * width], size))
+        Some((output, size))
     }
 }

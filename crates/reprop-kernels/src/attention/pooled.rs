@@ -1,0 +1,201 @@
+//! Pooled attention (MViT): queries, keys and values are images, made smaller before they meet. No residual inside.
+//!
+//! `q, k, v = pool(norm(x) W + b)`, `y = softmax(q kᵀ / sqrt(e)) v Wₒ + bₒ`; queries may be left as they are.
+//!
+//! Saved: the norm's statistics, queries, keys and values before their pools, what the pools save, the heads' output and, if
+//! wanted, the probabilities.
+
+use super::block::split;
+use super::ends::{Ends, EndsGrads, Seen};
+use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
+use super::pool::{Pool, PoolGrads, PoolSaved};
+use crate::conv::Images;
+use crate::gemm::PackedWeight;
+use crate::grid::GridOverflow;
+use crate::layer_norm::{LayerNorm, NormGrads};
+use crate::output::{Base, Output};
+use crate::share::Shared;
+use crate::workspace::{Buffer, Workspace};
+
+/// Parameters of the sub-block; `x` are images of `norm.width()` channels, and `y` as many as there are queries.
+#[derive(Clone, Copy, Debug)]
+pub struct PooledAttention<'a> {
+    /// The images.
+    pub images: Images,
+    /// Heads; they share the width equally.
+    pub heads: usize,
+    /// Pre-norm over the width.
+    pub norm: LayerNorm<'a>,
+    /// Width x 3 width: queries, keys, values.
+    pub qkv: &'a PackedWeight,
+    /// 3 width.
+    pub qkv_bias: &'a [f32],
+    /// Of queries, if they are pooled.
+    pub query: Option<Pool<'a>>,
+    /// Of keys.
+    pub key: Pool<'a>,
+    /// Of values; as many as keys.
+    pub value: Pool<'a>,
+    /// Width x width.
+    pub out: &'a PackedWeight,
+    /// Width.
+    pub out_bias: &'a [f32],
+}
+
+/// What [`PooledAttention::vjp`] needs beside `x`.
+#[derive(Debug)]
+pub struct PooledSaved {
+    stats: Buffer,
+    qkv: Buffer,
+    query: Option<PoolSaved>,
+    key: PoolSaved,
+    value: PoolSaved,
+    context: Buffer,
+    probabilities: Option<Buffer>,
+}
+
+/// Where the gradients go; each is overwritten.
+#[derive(Debug)]
+pub struct PooledGrads<'a> {
+    /// The norm's.
+    pub norm: NormGrads<'a>,
+    /// Width x 3 width.
+    pub qkv: &'a mut [f32],
+    /// 3 width.
+    pub qkv_bias: &'a mut [f32],
+    /// The queries' pool's, if they are pooled.
+    pub query: Option<PoolGrads<'a>>,
+    /// The keys' pool's.
+    pub key: PoolGrads<'a>,
+    /// The values' pool's.
+    pub value: PoolGrads<'a>,
+    /// Width x width.
+    pub out: &'a mut [f32],
+    /// Width.
+    pub out_bias: &'a mut [f32],
+}
+
+impl PooledAttention<'_> {
+    /// `f(x)`, keeping what the derivative needs.
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn forward_saving(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        keep: Keep,
+        ws: &Workspace,
+    ) -> Result<PooledSaved, GridOverflow> {
+        self.check(x);
+        let (ends, heads) = (self.ends(), self.inner());
+        let (stats, qkv) = ends.enter(x, ws);
+        let (q, k, v) = split(&qkv, ends.width());
+        let (pooled_q, query) = self.query.map(|pool| pool.forward(self.images, self.heads, q, ws)).unzip();
+        let (pooled_k, key) = self.key.forward(self.images, self.heads, k, ws);
+        let (pooled_v, value) = self.value.forward(self.images, self.heads, v, ws);
+        let rows = self.rows(q, pooled_q.as_deref(), &pooled_k, &pooled_v);
+        let mut context = ws.take(heads.batch * heads.queries * ends.width());
+        let mut probabilities = (keep == Keep::Probabilities).then(|| ws.take(heads.probabilities_len()));
+        heads.forward(rows, &mut context, probabilities.as_deref_mut(), ws);
+        drop((pooled_q, pooled_k, pooled_v));
+        ends.leave(&context, output, ws)?;
+        Ok(PooledSaved { stats, qkv, query, key, value, context, probabilities })
+    }
+
+    /// Gradients from `dy`: `dx = base + …`, parameters' overwritten.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn vjp(
+        &self,
+        x: &[f32],
+        saved: PooledSaved,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        grads: PooledGrads,
+        ws: &Workspace,
+    ) {
+        self.check(x);
+        let (ends, heads) = (self.ends(), self.inner());
+        let width = ends.width();
+        let PooledSaved { stats, qkv, query, key, value, context, probabilities } = saved;
+        assert!(dy.len() == context.len() && dx.len() == x.len(), "dy or dx does not fit");
+        let (q, k, v) = split(&qkv, width);
+        let d_context = ends.leave_vjp(dy, ws);
+        let mut d_qkv = ws.take(qkv.len());
+        let pooled = heads.batch * heads.keys * width;
+        let mut dq = self.query.map(|_| ws.take(context.len()));
+        let (mut dk, mut dv) = (ws.take(pooled), ws.take(pooled));
+        {
+            let pooled_q = self.query.zip(query.as_ref()).map(|(pool, saved)| pool.again(saved, ws));
+            let (pooled_k, pooled_v) = (self.key.again(&key, ws), self.value.again(&value, ws));
+            let rows = self.rows(q, pooled_q.as_deref(), &pooled_k, &pooled_v);
+            let (d_queries, stride) = match &mut dq {
+                Some(dq) => (Shared::new(dq), width),
+                None => (Shared::new(&mut d_qkv), 3 * width),
+            };
+            let (dk, dv) = (Shared::new(&mut dk), Shared::new(&mut dv));
+            let to =
+                HeadsGrads { q: (&d_queries, 0, stride), k: (&dk, 0, width), v: (&dv, 0, width), bias: None };
+            heads.vjp(rows, &d_context, probabilities.as_deref(), to, ws);
+        }
+        drop((d_context, probabilities));
+        let part = |i: usize| (i * width).min(qkv.len());
+        let PooledGrads { norm, qkv: d_weight, qkv_bias, out, out_bias, .. } = grads;
+        self.value.vjp(self.images, (v, &mut d_qkv[part(2)..]), value, dv, grads.value, ws);
+        self.key.vjp(self.images, (k, &mut d_qkv[part(1)..]), key, dk, grads.key, ws);
+        if let (Some(pool), Some(saved), Some(dq), Some(grads)) = (self.query, query, dq, grads.query) {
+            pool.vjp(self.images, (q, &mut d_qkv), saved, dq, grads, ws);
+        }
+        let seen = Seen { x, stats: &stats, context: &context };
+        let grads = EndsGrads { norm, qkv: d_weight, qkv_bias, out, out_bias };
+        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), grads, ws);
+    }
+
+    /// Queries, pooled or as they were, keys and values.
+    fn rows<'b>(
+        &self,
+        q: Rows<'b>,
+        pooled: Option<&'b [f32]>,
+        k: &'b [f32],
+        v: &'b [f32],
+    ) -> (Rows<'b>, Rows<'b>, Rows<'b>) {
+        let stride = self.norm.width();
+        let rows = |data| Rows { data, stride };
+        (pooled.map_or(q, rows), rows(k), rows(v))
+    }
+
+    fn ends(&self) -> Ends<'_> {
+        let Self { norm, qkv, qkv_bias, out, out_bias, .. } = *self;
+        Ends { norm, qkv, qkv_bias, out, out_bias }
+    }
+
+    fn inner(&self) -> Heads<'_> {
+        Heads {
+            batch: self.images.batch,
+            queries: self.query.map_or(self.images, |pool| pool.output(self.images)).pixels(),
+            keys: self.key.output(self.images).pixels(),
+            heads: self.heads,
+            head_width: self.norm.width() / self.heads,
+            masks: Masks::default(),
+        }
+    }
+
+    fn check(&self, x: &[f32]) {
+        let (width, heads) = (self.norm.width(), self.heads);
+        assert_eq!(x.len(), self.images.len(width), "x must hold {:?} of {width} channels", self.images);
+        assert!(
+            [Some(self.key), Some(self.value), self.query]
+                .into_iter()
+                .flatten()
+                .all(|pool| { pool.norm.width() * heads == width }),
+            "{heads} heads of pools do not make {width} columns"
+        );
+        assert_eq!(self.key.stride, self.value.stride, "there must be as many values as keys");
+    }
+}

@@ -1,0 +1,243 @@
+//! Pooled attention on fused kernels: saved are the input, the norm's statistics, `q k v`, what the pools save, the heads'
+//! values and, where they take no more memory than these and the block is not being recovered, the probabilities.
+
+use burn::tensor::Tensor;
+use reprop_kernels::attention::{self as kernel, Keep, PoolGrads, PooledGrads, PooledSaved};
+use reprop_kernels::conv::Images;
+use reprop_kernels::grid::GridOverflow;
+use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::output::{Base, Output};
+
+use super::{Pool, PooledAttention};
+use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::layers::norm::EPSILON;
+use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
+use crate::{Context, Footprint, Gradients, Workspace};
+
+/// Parameters as the kernel takes them.
+pub struct Parts<'p> {
+    workspace: &'p Workspace,
+    images: Images,
+    heads: usize,
+    keep: Keep,
+    scale: Floats,
+    bias: Floats,
+    qkv: Packed,
+    qkv_bias: Floats,
+    query: Option<PoolParts>,
+    key: PoolParts,
+    value: PoolParts,
+    out: Packed,
+    out_bias: Floats,
+}
+
+struct PoolParts {
+    stride: usize,
+    weight: Floats,
+    scale: Floats,
+    bias: Floats,
+}
+
+impl PoolParts {
+    fn new(pool: &Pool) -> Option<Self> {
+        Some(Self {
+            stride: pool.stride(),
+            weight: Floats::param(&pool.weight),
+            scale: Floats::param(&pool.norm.gamma),
+            bias: Floats::param(pool.norm.beta.as_ref()?),
+        })
+    }
+
+    fn kernel(&self) -> kernel::Pool<'_> {
+        let norm = LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 };
+        kernel::Pool { stride: self.stride, weight: &self.weight, norm }
+    }
+}
+
+/// Gradients of a pool's parameters.
+struct PoolGrad<'p> {
+    weight: Grad<'p, 4>,
+    scale: Grad<'p, 1>,
+    bias: Grad<'p, 1>,
+}
+
+impl<'p> PoolGrad<'p> {
+    fn of(pool: &'p Pool) -> Self {
+        let beta = pool.norm.beta.as_ref().expect("fused attention has all its biases");
+        Self { weight: Grad::of(&pool.weight), scale: Grad::of(&pool.norm.gamma), bias: Grad::of(beta) }
+    }
+
+    fn kernel(&mut self) -> PoolGrads<'_> {
+        let norm = NormGrads { scale: &mut self.scale, bias: &mut self.bias };
+        PoolGrads { weight: &mut self.weight, norm }
+    }
+
+    fn add_to(self, gradients: &mut Gradients) {
+        self.scale.add_to(gradients);
+        self.bias.add_to(gradients);
+        self.weight.add_to(gradients);
+    }
+}
+
+impl PooledAttention {
+    /// Floats of saved buffers that [`Keep`] does not choose: statistics, `q k v`, what the pools save, the heads' values.
+    fn kept(&self, [batch, tokens, width]: [usize; 3]) -> Vec<usize> {
+        let pools = self.pools().flat_map(|pool| {
+            let tokens = batch * pool.side(self.side).pow(2);
+            [tokens * width, 2 * tokens * self.heads]
+        });
+        let rows = batch * tokens;
+        [2 * rows, 3 * rows * width, batch * self.queries() * width].into_iter().chain(pools).collect()
+    }
+
+    /// Floats of the probabilities.
+    fn probabilities(&self, batch: usize) -> usize {
+        batch * self.heads * self.queries() * self.keys().next_multiple_of(16)
+    }
+
+    /// Probabilities are kept where they take no more memory than all else that is saved, if memory is not dear.
+    fn keep(&self, dims: [usize; 3], context: &Context<'_>) -> Keep {
+        let small = self.probabilities(dims[0]) <= self.kept(dims).iter().sum();
+        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
+    }
+}
+
+impl FusedWay<3> for PooledAttention {
+    type KernelSaved = PooledSaved;
+    type Parts<'p> = Parts<'p>;
+
+    fn fuses(&self, context: &Context<'_>) -> bool {
+        let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
+        let pools = self.pools().map(|pool| &pool.norm.beta);
+        biases.into_iter().chain(pools).all(Option::is_some)
+            && context.fuses(&self.norm.gamma.val().inner().device())
+    }
+
+    fn output_dims(&self, [batch, _, width]: [usize; 3]) -> [usize; 3] {
+        [batch, self.queries(), width]
+    }
+
+    fn parts<'p>(&self, dims: [usize; 3], usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
+        if !self.fuses(context) {
+            return None;
+        }
+        let workspace = context.fused();
+        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
+        Some(Parts {
+            images: Images { batch: dims[0], height: self.side, width: self.side },
+            heads: self.heads,
+            keep: self.keep(dims, context),
+            scale: Floats::param(&self.norm.gamma),
+            bias: Floats::param(self.norm.beta.as_ref()?),
+            qkv,
+            qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
+            query: self.query_pool.as_ref().and_then(PoolParts::new),
+            key: PoolParts::new(&self.key_pool)?,
+            value: PoolParts::new(&self.value_pool)?,
+            out,
+            out_bias: Floats::param(self.projection.bias.as_ref()?),
+            workspace,
+        })
+    }
+
+    fn fused_saved_bytes(&self, dims: [usize; 3], context: &Context<'_>) -> u64 {
+        let probabilities = match self.keep(dims, context) {
+            Keep::Probabilities => Some(self.probabilities(dims[0])),
+            Keep::Nothing => None,
+        };
+        let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
+        stream + lent(self.kept(dims).into_iter().chain(probabilities))
+    }
+
+    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+        let packed = Packed::bytes(width, 4 * width);
+        let stream = |tokens: usize| batch * tokens * width;
+        let pooled: Vec<usize> = self.pools().map(|pool| stream(pool.side(self.side).pow(2))).collect();
+        let twice = pooled.iter().chain(&pooled).copied();
+        Footprint {
+            saved: self.fused_saved_bytes(dims, context),
+            // Pooled queries, keys and values.
+            forward: packed + lent(pooled.clone()),
+            vjp: packed
+                + lent([3 * stream(tokens)])
+                // The gradient of the heads' values beside pooled queries, keys and values and their gradients; or the
+                // norm's output.
+                + lent(twice.chain([stream(self.queries())])).max(lent([stream(tokens)])),
+        }
+    }
+
+    fn fused_vjp(
+        &self,
+        FusedSaved { x, kernel: saved, .. }: FusedSaved<3, PooledSaved>,
+        dy: Tensor<3>,
+        (dx, base): (&mut [f32], Base),
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) {
+        let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let Self { norm, qkv, projection, .. } = self;
+        let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
+            unreachable!("fused attention has all its biases")
+        };
+        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
+        let (mut d_qkv, mut d_qkv_bias) = (Grad::of(&qkv.weight), Grad::of(qkv_bias));
+        let (mut d_out, mut d_out_bias) = (Grad::of(&projection.weight), Grad::of(out_bias));
+        let mut query = self.query_pool.as_ref().map(PoolGrad::of);
+        let (mut key, mut value) = (PoolGrad::of(&self.key_pool), PoolGrad::of(&self.value_pool));
+        let grads = PooledGrads {
+            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
+            qkv: &mut d_qkv,
+            qkv_bias: &mut d_qkv_bias,
+            query: query.as_mut().map(PoolGrad::kernel),
+            key: key.kernel(),
+            value: value.kernel(),
+            out: &mut d_out,
+            out_bias: &mut d_out_bias,
+        };
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
+        // In the order of the derivative on Burn's operations.
+        d_out.add_to(gradients);
+        d_out_bias.add_to(gradients);
+        for pool in [query, Some(key), Some(value)].into_iter().flatten() {
+            pool.add_to(gradients);
+        }
+        d_qkv.add_to(gradients);
+        d_qkv_bias.add_to(gradients);
+        d_scale.add_to(gradients);
+        d_bias.add_to(gradients);
+    }
+}
+
+impl Parts<'_> {
+    fn memory(&self) -> &reprop_kernels::Workspace {
+        self.workspace.kernels()
+    }
+
+    fn kernel(&self) -> kernel::PooledAttention<'_> {
+        kernel::PooledAttention {
+            images: self.images,
+            heads: self.heads,
+            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
+            qkv: &self.qkv,
+            qkv_bias: &self.qkv_bias,
+            query: self.query.as_ref().map(PoolParts::kernel),
+            key: self.key.kernel(),
+            value: self.value.kernel(),
+            out: &self.out,
+            out_bias: &self.out_bias,
+        }
+    }
+}
+
+impl FusedParts<3> for Parts<'_> {
+    type Saved = PooledSaved;
+
+    fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
+        let x = Floats::of(x.clone());
+        self.kernel().forward_saving(&x, output, Keep::Nothing, self.memory()).map(drop)
+    }
+
+    fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<PooledSaved, GridOverflow> {
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
+    }
+}
