@@ -44,17 +44,31 @@ impl Gradients {
 
     /// Adds to the gradient of `param`, unless it is frozen: then `gradient` is not even computed.
     pub fn add<const D: usize>(&mut self, param: &Param<Tensor<D>>, gradient: impl FnOnce() -> Tensor<D>) {
+        self.add_onto(param, |before| {
+            let gradient = gradient();
+            let gradient = if gradient.dtype() == DType::F32 { gradient } else { gradient.cast(DType::F32) };
+            match before {
+                Some(before) => before + gradient,
+                None => gradient,
+            }
+        });
+    }
+
+    /// The gradient of `param` as `sum` makes it of what there is so far, in 32 bits; for what is less than a whole gradient.
+    pub(crate) fn add_onto<const D: usize>(
+        &mut self,
+        param: &Param<Tensor<D>>,
+        sum: impl FnOnce(Option<Tensor<D>>) -> Tensor<D>,
+    ) {
         if !param.is_require_grad() {
             return;
         }
-        let gradient = gradient();
-        let gradient = if gradient.dtype() == DType::F32 { gradient } else { gradient.cast(DType::F32) };
-        let sum = if let Some(before) = self.params.remove::<D>(param.id) {
-            before + gradient
-        } else {
-            self.held.push(self.meter.hold(Holder::Parameters, gradient.bytes()));
-            gradient
-        };
+        let before = self.params.remove::<D>(param.id);
+        let first = before.is_none();
+        let sum = sum(before);
+        if first {
+            self.held.push(self.meter.hold(Holder::Parameters, sum.bytes()));
+        }
         self.params.register(param.id, sum);
     }
 

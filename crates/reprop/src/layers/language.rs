@@ -7,15 +7,20 @@
 //! ```
 //! The tokens asked for are picked before anything else is done, so that the head's work and memory are theirs alone.
 
+mod scores;
+
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
-use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation::log_softmax};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use reprop_kernels::embedding;
 
+use self::scores::Scores;
 use super::Initial;
 use super::linear::{linear, linear_vjp, value};
 use super::mlp::{density, distribution};
 use super::norm::{affine, norm_vjp, normalise};
+use crate::kernels::{Floats, modify};
 use crate::{Context, Error, Footprint, Gradients, Head, Precision, Result, Stem, Streams, host};
 
 /// The target of a token that is not asked for.
@@ -96,14 +101,14 @@ pub struct HeadSaved {
     mean: (Tensor<2>, Tensor<2>),
     h: Tensor<2>,
     dense: (Tensor<2>, Tensor<2>),
-    /// `p - t`, `[asked, vocabulary]`.
-    surplus: Tensor<2>,
+    /// The loss's gradient by the scores, `[asked, vocabulary]`.
+    dlogits: Tensor<2>,
 }
 
 impl crate::Saved for HeadSaved {
     fn bytes(&self) -> u64 {
         let norms = self.mean.bytes() + self.dense.bytes();
-        self.asked.bytes() + norms + self.h.bytes() + self.surplus.bytes()
+        self.asked.bytes() + norms + self.h.bytes() + self.dlogits.bytes()
     }
 }
 
@@ -116,17 +121,16 @@ impl Language {
         self.scores.is_none()
     }
 
-    fn scoring(&self) -> &Param<Tensor<2>> {
-        self.scores.as_ref().unwrap_or(&self.tokens)
+    fn scoring(&self) -> Scores<'_> {
+        Scores { table: self.scores.as_ref().unwrap_or(&self.tokens), bias: &self.bias }
     }
 
-    fn score(&self, rows: Tensor<2>) -> Scored {
+    fn score(&self, rows: Tensor<2>, context: &Context<'_>) -> Scored {
         let mean = normalise(rows);
         let h = linear(affine(mean.0.clone(), &self.norm), &self.dense, Precision::F32);
         let dense = normalise(distribution(h.clone()) * h.clone());
-        let features = affine(dense.0.clone(), &self.dense_norm);
-        let logits = features.matmul(value(self.scoring(), Precision::F32).transpose());
-        (mean, h, dense, logits + value(&self.bias, Precision::F32).unsqueeze())
+        let logits = self.scoring().forward(affine(dense.0.clone(), &self.dense_norm), context);
+        (mean, h, dense, logits)
     }
 
     /// An error for the first number that is not a token's.
@@ -170,7 +174,7 @@ impl Stem<3> for Language {
         (Streams::duplicate(x.reshape([batch, places, self.width]) + positions.unsqueeze()), tokens)
     }
 
-    fn vjp(&self, tokens: Tensor<1, Int>, dx: Streams<3>, _: &Context<'_>, gradients: &mut Gradients) {
+    fn vjp(&self, tokens: Tensor<1, Int>, dx: Streams<3>, context: &Context<'_>, gradients: &mut Gradients) {
         let dx = dx.x1 + dx.x2;
         let [batch, places, width] = dx.dims();
         let zeros = |rows| Tensor::zeros([rows, width], &dx.device());
@@ -178,9 +182,15 @@ impl Stem<3> for Language {
             let sum = dx.clone().sum_dim(0).squeeze_dim(0);
             if places == self.length { sum } else { Tensor::cat(vec![sum, zeros(self.length - places)], 0) }
         });
-        gradients.add(&self.tokens, || {
+        // Onto the head's gradient where they share the table, which is much larger than what is added.
+        gradients.add_onto(&self.tokens, |before| {
+            let sum = before.unwrap_or_else(|| zeros(self.vocabulary));
             let rows = dx.clone().reshape([batch * places, width]);
-            zeros(self.vocabulary).select_assign(0, tokens, rows, IndexingUpdateOp::Add)
+            if !context.fuses(&dx.device()) {
+                return sum.select_assign(0, tokens, rows, IndexingUpdateOp::Add);
+            }
+            let tokens: Vec<u32> = host::read(tokens).iter::<u32>().collect();
+            modify(sum, |sum| embedding::vjp(width, &tokens, &Floats::of(rows), sum)).0
         });
     }
 
@@ -211,15 +221,15 @@ impl Head<3> for Language {
         self.check_tokens(numbers.into_iter())
     }
 
-    fn predict(&self, x: Streams<3>, _: &Context<'_>) -> Tensor<2> {
-        self.score(mean_rows(x)).3
+    fn predict(&self, x: Streams<3>, context: &Context<'_>) -> Tensor<2> {
+        self.score(mean_rows(x), context).3
     }
 
     fn loss_saving(
         &self,
         x: Streams<3>,
         target: Tensor<2, Int>,
-        _: &Context<'_>,
+        context: &Context<'_>,
     ) -> (Tensor<1>, Tensor<2>, HeadSaved) {
         let (shape, device) = (x.dims(), x.x1.device());
         let target: Vec<i64> = host::read(target).iter().collect();
@@ -227,32 +237,21 @@ impl Head<3> for Language {
         let (places, tokens): (Vec<i64>, Vec<i64>) = places.unzip();
         let count = places.len();
         let asked = Tensor::<1, Int>::from_data(TensorData::new(places, [count]), &device);
-        let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [count, 1]), &device);
-
-        let (mean, h, dense, logits) = self.score(mean_rows(x).select(0, asked.clone()));
-        let log_probabilities = log_softmax(logits.clone(), 1);
-        let total = log_probabilities.clone().gather(1, tokens.clone()).sum_dim(0);
-        let loss = total.reshape([1]).mul_scalar(-1.0 / count as f64);
-        let ones = Tensor::ones([count, 1], &device).neg();
-        let surplus = log_probabilities.exp().scatter(1, tokens, ones, IndexingUpdateOp::Add);
-        (loss, logits, HeadSaved { shape, asked, mean, h, dense, surplus })
+        let (mean, h, dense, logits) = self.score(mean_rows(x).select(0, asked.clone()), context);
+        let (loss, dlogits) = self.scoring().loss(logits.clone(), tokens, context);
+        (loss, logits, HeadSaved { shape, asked, mean, h, dense, dlogits })
     }
 
     fn vjp(
         &self,
-        HeadSaved { shape, asked, mean, h, dense, surplus }: HeadSaved,
+        HeadSaved { shape, asked, mean, h, dense, dlogits }: HeadSaved,
         weight: f64,
-        _: &Context<'_>,
+        context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Streams<3> {
         let [batch, places, width] = shape;
-        let count = asked.dims()[0];
-        let dlogits = surplus.mul_scalar(weight / count as f64);
-        gradients.add(&self.bias, || dlogits.clone().sum_dim(0).squeeze_dim(0));
-        gradients.add(self.scoring(), || {
-            dlogits.clone().transpose().matmul(affine(dense.0.clone(), &self.dense_norm))
-        });
-        let dfeatures = dlogits.matmul(value(self.scoring(), Precision::F32));
+        let features = || affine(dense.0.clone(), &self.dense_norm);
+        let dfeatures = self.scoring().vjp(features, dlogits.mul_scalar(weight), context, gradients);
         let dgelu = norm_vjp(dense.0, dense.1, dfeatures, &self.dense_norm, gradients);
         let dh = dgelu * (density(h.clone()) * h.clone() + distribution(h));
         let input = || affine(mean.0.clone(), &self.norm);
