@@ -9,7 +9,7 @@ use crate::simd::Isa;
 /// Rows of a task, about: enough to pay for reading a weight's panels again, few enough to stay in the second-level cache.
 const ROWS: usize = 48;
 /// Tasks that few rows make at least, if there are as many tiles.
-const TASKS: usize = 16;
+const TASKS: usize = 8;
 
 /// Tasks of equal work: each takes whole tiles, and no task has more than one tile more than another. A power of two
 /// divides their number, so that two, four or eight threads find equal shares.

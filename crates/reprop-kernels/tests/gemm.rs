@@ -72,6 +72,29 @@ proptest! {
     }
 }
 
+/// Small results of long sums are cut along the sum: with what was there before, sums of columns, and at any number of
+/// threads.
+#[test]
+fn long_sums_are_cut_and_added_up_alike_at_any_number_of_threads() {
+    for (m, k, n) in [(5, 1536, 7), (20, 1537, 33), (9, 6143, 50), (3, 7001, 4)] {
+        let mut rng = Rng(k as u64);
+        let (a, b, old, old_sums) = (rng.vec(k * m), rng.vec(k * n), rng.vec(m * n), rng.vec(n));
+        let mut want = matmul(&f64s(&transpose(&a, k, m)), &f64s(&b), m, k, n);
+        want.iter_mut().zip(&old).for_each(|(w, o)| *w += f64::from(*o));
+        let want_sums: Vec<f64> = (0..n)
+            .map(|j| f64::from(old_sums[j]) + (0..k).map(|p| f64::from(b[p * n + j])).sum::<f64>())
+            .collect();
+        assert_thread_invariant("long sums", |ws| {
+            let (mut c, mut sums) = (old.clone(), old_sums.clone());
+            let (a, b) = (Mat::new(&a, k, m).t(), Mat::new(&b, k, n));
+            gemm(ws, Product { a, b, c: &mut c, accumulate: true, column_sums: Some(&mut sums) });
+            assert_close("product", &c, &want, TOLERANCE);
+            assert_close("column sums", &sums, &want_sums, TOLERANCE);
+            vec![c, sums]
+        });
+    }
+}
+
 #[test]
 fn large_products_cross_every_block_border() {
     let (m, k, n) = (401, 777, 393);

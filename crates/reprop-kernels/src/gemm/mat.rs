@@ -40,6 +40,16 @@ impl<'a> Mat<'a> {
         Self { data, rows, cols, row_stride, col_stride }
     }
 
+    /// Some of its columns.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn columns(self, range: std::ops::Range<usize>) -> Self {
+        assert!(range.end <= self.cols, "columns {range:?} of {}", self.cols);
+        let from = (range.start * self.col_stride).min(self.data.len());
+        Self::strided(&self.data[from..], self.rows, range.len(), self.row_stride, self.col_stride)
+    }
+
     /// The transpose, without moving anything.
     pub fn t(self) -> Self {
         Self {

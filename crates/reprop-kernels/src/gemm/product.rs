@@ -1,11 +1,12 @@
-//! The general product: any strides, packed on the way, cut into tasks of equal size.
+//! The general product: any strides, packed on the way, cut into tasks of equal size; small results of long sums, which
+//! would make few tasks, are cut along the sums too, and their parts added in order.
 //!
 //! Weight gradients `dW = Xᵀ dY` are this product with `A = Xᵀ`; the sums of `dY`'s columns (the bias gradient) come with
 //! it, taken while `dY` is packed and in cache.
 
 use rayon::prelude::*;
 
-use super::{Mat, Target, blocks, k_block, multiply_block, pack};
+use super::{K_BLOCK, Mat, Target, blocks, k_block, multiply_block, pack};
 use crate::gemm::micro::Start;
 use crate::share::Shared;
 use crate::simd::dispatch;
@@ -14,6 +15,14 @@ use crate::workspace::Workspace;
 /// Largest side of a task's part of `C`: its packed operands, [`super::K_BLOCK`] deep, fill a second-level cache of a
 /// megabyte. Smaller parts balance better, but pack the same operands more often.
 const SIDE: usize = 384;
+/// Products whose results hold no more floats than this, all together, make few tasks: they are cut along `k` as well.
+const SMALL: usize = 1 << 18;
+/// Floats that one task adds up.
+const CHUNK: usize = 1 << 13;
+/// Tasks that these are to make.
+const TASKS: usize = 8;
+/// Steps of `k` that a part has at least, so that adding up parts costs little beside making them.
+const DEPTH: usize = 2 * K_BLOCK;
 
 /// One product `C (+)= A B`.
 #[derive(Debug)]
@@ -51,16 +60,73 @@ pub fn gemm(ws: &Workspace, product: Product) {
 }
 
 /// Runs independent products as one list of tasks.
-pub(crate) fn run_all<const N: usize>(ws: &Workspace, products: [Product; N]) {
-    let products = products.map(|p| {
-        let (m, k, n) = (p.a.rows, p.a.cols, p.b.cols);
-        assert_eq!(p.b.rows, k, "inner sizes differ");
-        assert_eq!(p.c.len(), m * n, "C must hold {m} x {n}");
-        if let Some(sums) = &p.column_sums {
-            assert_eq!(sums.len(), n, "one sum for each of {n} columns");
+pub(crate) fn run_all<const N: usize>(ws: &Workspace, mut products: [Product; N]) {
+    let parts = parts(&products);
+    if parts == 1 {
+        return run_list(ws, Vec::from(products));
+    }
+    // The first part goes where the product belongs, the others, each with its sums of columns, beside it.
+    let mut beside = products
+        .each_ref()
+        .map(|p| (1..parts).map(|_| (ws.take(p.c.len()), ws.take(p.b.cols))).collect::<Vec<_>>());
+    let mut list = Vec::with_capacity(N * parts);
+    for (product, beside) in products.iter_mut().zip(&mut beside) {
+        let Product { a, b, accumulate, .. } = *product;
+        let summed = product.column_sums.is_some();
+        let own = (&mut *product.c, product.column_sums.as_deref_mut(), accumulate);
+        let others = beside.iter_mut().map(|(c, sums)| (&mut **c, summed.then_some(&mut **sums), false));
+        let depths = blocks(a.cols, a.cols.div_ceil(parts));
+        for (depth, (c, column_sums, accumulate)) in depths.zip(std::iter::once(own).chain(others)) {
+            list.push(Product {
+                a: a.columns(depth.clone()),
+                b: b.t().columns(depth).t(),
+                c,
+                accumulate,
+                column_sums,
+            });
         }
-        (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new))
+    }
+    run_list(ws, list);
+    for (product, beside) in products.iter_mut().zip(&beside) {
+        let others: Vec<&[f32]> = beside.iter().map(|(c, _)| &**c).collect();
+        add_up(product.c, &others);
+        if let Some(sums) = &mut product.column_sums {
+            let others: Vec<&[f32]> = beside.iter().map(|(_, sums)| &**sums).collect();
+            add_up(sums, &others);
+        }
+    }
+}
+
+/// Parts that `k` is cut into, by shapes alone.
+fn parts(products: &[Product]) -> usize {
+    let tiles: usize = products.iter().map(|p| p.a.rows.div_ceil(SIDE) * p.b.cols.div_ceil(SIDE)).sum();
+    let results: usize = products.iter().map(|p| p.c.len()).sum();
+    let shallowest = products.iter().map(|p| p.a.cols).min().unwrap_or(0);
+    if results > SMALL { 1 } else { (TASKS / tiles.max(1)).min(shallowest / DEPTH).max(1) }
+}
+
+/// Adds to `sum` what others hold, in their order.
+fn add_up(sum: &mut [f32], others: &[&[f32]]) {
+    sum.par_chunks_mut(CHUNK).enumerate().for_each(|(i, sum)| {
+        for other in others {
+            sum.iter_mut().zip(&other[i * CHUNK..]).for_each(|(a, b)| *a += b);
+        }
     });
+}
+
+fn run_list(ws: &Workspace, products: Vec<Product>) {
+    let products: Vec<_> = products
+        .into_iter()
+        .map(|p| {
+            let (m, k, n) = (p.a.rows, p.a.cols, p.b.cols);
+            assert_eq!(p.b.rows, k, "inner sizes differ");
+            assert_eq!(p.c.len(), m * n, "C must hold {m} x {n}");
+            if let Some(sums) = &p.column_sums {
+                assert_eq!(sums.len(), n, "one sum for each of {n} columns");
+            }
+            (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new))
+        })
+        .collect();
     let mut tasks = Vec::new();
     for (a, b, c, accumulate, sums) in &products {
         // Without rows there is no product, but there may be column sums: one empty row of tasks.
