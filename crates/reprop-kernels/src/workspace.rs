@@ -3,10 +3,14 @@
 //! A fresh buffer costs a page fault for every 4 KiB at its first use, more than many kernels take to fill it. A workspace
 //! keeps every buffer it ever made: from the second step on, a step of the same shapes finds all its memory warm.
 //! Buffers carry their workspace with them and return to it when dropped, from any thread.
+//!
+//! Free buffers lie on a few shelves. A thread puts back on its own and looks there first, so that threads seldom wait for
+//! each other; what its own does not have, another may.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::simd::Isa;
 
@@ -26,13 +30,23 @@ pub struct Workspace {
 #[derive(Debug)]
 struct Pool {
     isa: Isa,
-    free: Mutex<Free>,
+    shelves: [Mutex<Shelf>; SHELVES],
+    counts: Counts,
 }
 
+/// More than there are threads on most machines would only lengthen the search for what a thread's own shelf lacks.
+const SHELVES: usize = 8;
+
+/// Free buffers by their lines.
+type Shelf = BTreeMap<usize, Vec<Vec<Line>>>;
+
+/// [`Usage`] while threads change it.
 #[derive(Debug, Default)]
-struct Free {
-    by_size: BTreeMap<usize, Vec<Vec<Line>>>,
-    usage: Usage,
+struct Counts {
+    owned: AtomicUsize,
+    lent: AtomicUsize,
+    peak: AtomicUsize,
+    made: AtomicUsize,
 }
 
 /// What a workspace has made and lent.
@@ -57,7 +71,8 @@ impl Default for Workspace {
 impl Workspace {
     /// An empty workspace for kernels on `isa`.
     pub fn new(isa: Isa) -> Self {
-        Self { shared: Arc::new(Pool { isa, free: Mutex::default() }) }
+        let shelves = std::array::from_fn(|_| Mutex::default());
+        Self { shared: Arc::new(Pool { isa, shelves, counts: Counts::default() }) }
     }
 
     /// The instruction set of the kernels that use it.
@@ -68,17 +83,12 @@ impl Workspace {
     /// Lends a buffer of `len` floats, aligned to a cache line. What it holds is unspecified (in debug builds: NaN).
     pub fn take(&self, len: usize) -> Buffer {
         let lines = size_class(len.div_ceil(LINE));
-        let found = {
-            let mut free = self.free();
-            free.usage.lent += lines * size_of::<Line>();
-            free.usage.peak = free.usage.peak.max(free.usage.lent);
-            free.by_size.get_mut(&lines).and_then(Vec::pop)
-        };
-        let memory = found.unwrap_or_else(|| {
-            let mut free = self.free();
-            free.usage.made += 1;
-            free.usage.owned += lines * size_of::<Line>();
-            drop(free);
+        let (counts, bytes) = (&self.shared.counts, lines * size_of::<Line>());
+        let lent = counts.lent.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        counts.peak.fetch_max(lent, Ordering::Relaxed);
+        let memory = self.found(lines).unwrap_or_else(|| {
+            counts.made.fetch_add(1, Ordering::Relaxed);
+            counts.owned.fetch_add(bytes, Ordering::Relaxed);
             vec![Line([0.0; LINE]); lines]
         });
         let mut buffer = Buffer { memory, len, home: self.clone() };
@@ -108,21 +118,34 @@ impl Workspace {
 
     /// What it has made and lent.
     pub fn usage(&self) -> Usage {
-        self.free().usage
+        let Counts { owned, lent, peak, made } = &self.shared.counts;
+        let [owned, lent, peak, made] = [owned, lent, peak, made].map(|count| count.load(Ordering::Relaxed));
+        Usage { owned, lent, peak, made }
     }
 
     /// Gives all memory that is not lent back to the system.
     pub fn shrink(&self) {
-        let mut free = self.free();
-        let freed: usize =
-            std::mem::take(&mut free.by_size).values().flatten().map(|m| size_of_val(&m[..])).sum();
-        free.usage.owned -= freed;
+        for shelf in 0..SHELVES {
+            let free = std::mem::take(&mut *self.shelf(shelf));
+            let freed: usize = free.values().flatten().map(|memory| size_of_val(&memory[..])).sum();
+            self.shared.counts.owned.fetch_sub(freed, Ordering::Relaxed);
+        }
     }
 
-    // A panic while the lock is held leaves counters and lists whole, so a poisoned lock is still good.
-    fn free(&self) -> std::sync::MutexGuard<'_, Free> {
-        self.shared.free.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Free memory of so many lines, from this thread's shelf if there is some.
+    fn found(&self, lines: usize) -> Option<Vec<Line>> {
+        let own = own_shelf();
+        (0..SHELVES).find_map(|i| self.shelf((own + i) % SHELVES).get_mut(&lines).and_then(Vec::pop))
     }
+
+    // A panic while the lock is held leaves lists whole, so a poisoned lock is still good.
+    fn shelf(&self, index: usize) -> MutexGuard<'_, Shelf> {
+        self.shared.shelves[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn own_shelf() -> usize {
+    rayon::current_thread_index().map_or(0, |thread| thread % SHELVES)
 }
 
 /// Rounds up to one of four sizes in each doubling, so that buffers of nearly equal length replace each other.
@@ -167,8 +190,7 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.memory);
-        let mut free = self.home.free();
-        free.usage.lent -= size_of_val(&memory[..]);
-        free.by_size.entry(memory.len()).or_default().push(memory);
+        self.home.shared.counts.lent.fetch_sub(size_of_val(&memory[..]), Ordering::Relaxed);
+        self.home.shelf(own_shelf()).entry(memory.len()).or_default().push(memory);
     }
 }
