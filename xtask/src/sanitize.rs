@@ -18,7 +18,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Each kernel once on a few odd elements: short enough for an interpreter.
 const TINY: [&str; 2] = ["--test", "tiny"];
 /// Beside them, what compares kernels with naive ones on random shapes. Page faults are another program's business here.
-const VECTOR: [&str; 18] = [
+const VECTOR: [&str; 22] = [
     "--test",
     "tiny",
     "--test",
@@ -27,6 +27,10 @@ const VECTOR: [&str; 18] = [
     "attention",
     "--test",
     "window",
+    "--test",
+    "pooled",
+    "--test",
+    "stages",
     "--test",
     "mlp",
     "--test",

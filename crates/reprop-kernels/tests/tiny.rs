@@ -5,17 +5,19 @@ mod common;
 
 use common::{Rng, on_threads, workspaces};
 use reprop_kernels::attention::{
-    Attention, AttentionGrads, AttentionShape, CrossAttention, CrossGrads, Keep, Masks, WindowAttention,
-    WindowGrads,
+    Attention, AttentionGrads, AttentionShape, CrossAttention, CrossGrads, Keep, Masks, Pool, PoolGrads,
+    PooledAttention, PooledGrads, WindowAttention, WindowGrads,
 };
 use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads};
 use reprop_kernels::conv::{
     Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Depthwise, Images, Slide, WinogradWeight, pool,
 };
 use reprop_kernels::cross_entropy::cross_entropy;
+use reprop_kernels::fuse::{Fuse, FuseGrads};
 use reprop_kernels::gemm::PackedWeight;
 use reprop_kernels::grid::{Direction, Grid};
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::merge::{Merge, MergeGrads};
 use reprop_kernels::mlp::{Mlp, MlpGrads};
 use reprop_kernels::optimizer::{AdamW, Sgd};
 use reprop_kernels::output::{Base, Output};
@@ -180,6 +182,88 @@ fn attention_kernels_stay_inside_their_slices() {
         let grads = CrossGrads { q: dx.get_mut(), k: dk.get_mut(), v: dv.get_mut(), bias: None };
         cross.vjp((x.get(), dy.get(), x.get()), kept.as_deref(), dy.get(), grads, ws);
         finite!(y, dx, dk, dv);
+    });
+}
+
+#[test]
+fn kernels_of_multiscale_networks_stay_inside_their_slices() {
+    const HEAD: usize = WIDTH / 2;
+    everywhere(|ws| {
+        let images = Images { batch: 1, height: 4, width: 2 };
+        let len = images.len(WIDTH);
+        odd!(x: len, x2: len, dy: len, y: len, dx: len, dx2: len, pooled: 2 * WIDTH, dpooled: 2 * WIDTH);
+        odd!(scale: WIDTH, bias: WIDTH, w: 3 * WIDTH * WIDTH, b: 3 * WIDTH, o: WIDTH * WIDTH);
+        odd!(ds: WIDTH, db: WIDTH, dw: 3 * WIDTH * WIDTH, dqb: 3 * WIDTH, d_o: WIDTH * WIDTH, dob: WIDTH);
+        let (qkv, out) = (
+            PackedWeight::new(ws.isa(), w.get(), WIDTH, 3 * WIDTH),
+            PackedWeight::new(ws.isa(), o.get(), WIDTH, WIDTH),
+        );
+        let norm = LayerNorm { scale: scale.get(), bias: bias.get(), eps: 1e-3 };
+        odd!(taps: 9 * HEAD, head_scale: HEAD, head_bias: HEAD);
+        let head_norm = LayerNorm { scale: head_scale.get(), bias: head_bias.get(), eps: 1e-3 };
+        let pool = |stride| Pool { stride, weight: taps.get(), norm: head_norm };
+        let attention = PooledAttention {
+            images,
+            heads: 2,
+            norm,
+            qkv: &qkv,
+            qkv_bias: b.get(),
+            query: Some(pool(2)),
+            key: pool(3),
+            value: pool(3),
+            out: &out,
+            out_bias: bias.get(),
+        };
+        let saved = attention
+            .forward_saving(x.get(), &mut Output::Value(pooled.get_mut()), Keep::Probabilities, ws)
+            .unwrap();
+        odd!(dq: 9 * HEAD, dk: 9 * HEAD, dv: 9 * HEAD, sq: HEAD, sk: HEAD, sv: HEAD, bq: HEAD, bk: HEAD, bv: HEAD);
+        macro_rules! grads {
+            ($weight:ident, $scale:ident, $bias:ident) => {
+                PoolGrads {
+                    weight: $weight.get_mut(),
+                    norm: NormGrads { scale: $scale.get_mut(), bias: $bias.get_mut() },
+                }
+            };
+        }
+        let grads = PooledGrads {
+            norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
+            qkv: dw.get_mut(),
+            qkv_bias: dqb.get_mut(),
+            query: Some(grads!(dq, sq, bq)),
+            key: grads!(dk, sk, bk),
+            value: grads!(dv, sv, bv),
+            out: d_o.get_mut(),
+            out_bias: dob.get_mut(),
+        };
+        attention.vjp(x.get(), saved, dpooled.get(), dx.get_mut(), Base::Nothing, grads, ws);
+        finite!(pooled, dx, dw, dq, dk, dv, sq, bk);
+        odd!(e: 2 * WIDTH * 5, eb: 5, c: 5 * WIDTH, de: 2 * WIDTH * 5, deb: 5, dc: 5 * WIDTH, dcb: WIDTH);
+        let expand = PackedWeight::new(ws.isa(), e.get(), 2 * WIDTH, 5);
+        let contract = PackedWeight::new(ws.isa(), c.get(), 5, WIDTH);
+        let fuse =
+            Fuse { expand: &expand, expand_bias: eb.get(), contract: &contract, contract_bias: bias.get() };
+        let saved = fuse.forward_saving(x.get(), x2.get(), y.get_mut(), ws);
+        let grads = FuseGrads {
+            x1: dx.get_mut(),
+            x2: dx2.get_mut(),
+            expand: de.get_mut(),
+            expand_bias: deb.get_mut(),
+            contract: dc.get_mut(),
+            contract_bias: dcb.get_mut(),
+        };
+        fuse.vjp((x.get(), x2.get()), saved, dy.get(), grads, ws);
+        finite!(y, dx, dx2, de, deb, dc, dcb);
+        odd!(ms: 4 * WIDTH, mb: 4 * WIDTH, m: 4 * WIDTH * 5, dms: 4 * WIDTH, dmb: 4 * WIDTH, dm: 4 * WIDTH * 5);
+        odd!(merged: 2 * 5, dmerged: 2 * 5);
+        let reduction = PackedWeight::new(ws.isa(), m.get(), 4 * WIDTH, 5);
+        let norm = LayerNorm { scale: ms.get(), bias: mb.get(), eps: 1e-3 };
+        let merge = Merge { images, norm, reduction: &reduction };
+        let stats = merge.forward_saving(x.get(), merged.get_mut(), ws);
+        let norm = NormGrads { scale: dms.get_mut(), bias: dmb.get_mut() };
+        let grads = MergeGrads { norm, reduction: dm.get_mut() };
+        merge.vjp(x.get(), &stats, dmerged.get(), dx.get_mut(), grads, ws);
+        finite!(merged, dx, dms, dmb, dm);
     });
 }
 

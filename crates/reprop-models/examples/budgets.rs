@@ -5,8 +5,8 @@
 //! the memory of pareprop, at batches of 1 to 16. Everything that is compared runs in turn, and is compared round by round;
 //! a predicted time, with steps taken as soon as the plan is made, of three plans for the one in the middle.
 //!
-//! `budgets [SECONDS]` measures each case for so many seconds, 10 by default, and up to six times as long until its ratios are
-//! known to a third of their bound.
+//! `budgets [SECONDS [NETWORK...]]` measures each case for so many seconds, 10 by default, and up to six times as long until its
+//! ratios are known to a third of their bound; all networks, or those that are named.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -57,20 +57,24 @@ const SLOWER: f64 = 0.01;
 fn main() -> ExitCode {
     // As the program does: else steps differ by the pages that they happen to touch anew.
     reprop::keep_freed_memory();
-    let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10.0);
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(10.0);
+    let chosen: Vec<String> = arguments.collect();
+    let models =
+        || MODELS.into_iter().filter(|(name, _)| chosen.is_empty() || chosen.iter().any(|n| n == name));
     let mut misses = 0;
     println!("## Plans under budgets, batch {BATCH}, {} threads\n", rayon::current_num_threads());
     println!(
         "| network | budget | plan | peak predicted | measured | off | s/step predicted | measured | off | beside | |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for (name, changes) in MODELS {
+    for (name, changes) in models() {
         misses += on_network(name, changes, Table::Budgets, BATCH, seconds);
     }
     println!("\n## Auto beside reprop and pareprop, with pareprop's memory\n");
     println!("| network | batch | plan | s/step reprop | pareprop | auto | auto to the better | |");
     println!("|---|---|---|---|---|---|---|---|");
-    for (name, changes) in MODELS {
+    for (name, changes) in models() {
         for batch in BATCHES {
             misses += on_network(name, changes, Table::Auto, batch, seconds);
         }
