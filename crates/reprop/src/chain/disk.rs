@@ -231,9 +231,11 @@ impl<'s> Disk<'s> {
         Ok(result?)
     }
 
+    /// The store tells a failure to whoever calls next, which may be after the ticket told it, or after the snapshot was
+    /// forgotten: one that found no room is then no news.
     fn told_by_ticket(&self, error: &StoreError, own: Key) -> bool {
         let of = |key: Key| self.outgoing.iter().any(|outgoing| key == self::key(outgoing.step));
-        error.key().is_some_and(|key| key != own && of(key))
+        error.key().is_some_and(|key| key != own && (error.is_full() || of(key)))
     }
 
     /// Waits for a write.
