@@ -182,15 +182,26 @@ impl Stem<3> for Language {
             let sum = dx.clone().sum_dim(0).squeeze_dim(0);
             if places == self.length { sum } else { Tensor::cat(vec![sum, zeros(self.length - places)], 0) }
         });
-        // Onto the head's gradient where they share the table, which is much larger than what is added.
+        if !context.fuses(&dx.device()) {
+            gradients.add(&self.tokens, || {
+                let rows = dx.clone().reshape([batch * places, width]);
+                zeros(self.vocabulary).select_assign(0, tokens, rows, IndexingUpdateOp::Add)
+            });
+            return;
+        }
+        // Onto the head's gradient where they share the table, which is much larger than what is added. A token's rows are
+        // added up first: the sum of both ends' gradients has the same bits as if each had a table of its own.
         gradients.add_onto(&self.tokens, |before| {
-            let sum = before.unwrap_or_else(|| zeros(self.vocabulary));
-            let rows = dx.clone().reshape([batch * places, width]);
-            if !context.fuses(&dx.device()) {
-                return sum.select_assign(0, tokens, rows, IndexingUpdateOp::Add);
-            }
+            let table = before.unwrap_or_else(|| zeros(self.vocabulary));
             let tokens: Vec<u32> = host::read(tokens).iter::<u32>().collect();
-            modify(sum, |sum| embedding::vjp(width, &tokens, &Floats::of(rows), sum)).0
+            let mut met: Vec<u32> = tokens.clone();
+            met.sort_unstable();
+            met.dedup();
+            let numbers: Vec<u32> =
+                tokens.iter().map(|token| met.partition_point(|other| other < token) as u32).collect();
+            let mut sums = vec![0.0; met.len() * width];
+            embedding::vjp(width, &numbers, &Floats::of(dx.clone()), &mut sums);
+            modify(table, |table| embedding::vjp(width, &met, &sums, table)).0
         });
     }
 
