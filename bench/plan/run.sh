@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plans against the clock and the meter, on a quiet machine, in about a quarter of an hour.
+# Plans against the clock and the meter, on a quiet machine: 20 to 25 minutes with 6 SECONDS.
 #
 #   bench/plan/run.sh [SECONDS [NETWORK...]]
 #

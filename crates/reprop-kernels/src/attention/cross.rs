@@ -1,5 +1,4 @@
-//! Attention between given queries, keys and values, which may differ in number: what pooled attention (MViT) runs between
-//! its pooled queries and its pooled keys and values.
+//! Attention between given queries, keys and values, which may differ in number, without weights of its own.
 
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
 use crate::share::Shared;
