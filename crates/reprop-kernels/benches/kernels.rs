@@ -63,7 +63,7 @@ fn linear_forward(bencher: Bencher, (k, n): (usize, usize)) {
         .bench_local(|| linear::forward(&ws, &w.forward, None, black_box(&x), &mut y, ROWS));
 }
 
-#[divan::bench(args = [(384, 1152), (384, 384), (384, 1536), (1536, 384)])]
+#[divan::bench(args = [(384, 1152), (384, 384), (384, 1536), (1536, 384), (768, 3072)])]
 fn linear_weight_gradient(bencher: Bencher, (k, n): (usize, usize)) {
     let ws = Workspace::default();
     let (x, dy, mut dw) = (data(ROWS * k), data(ROWS * n), data(k * n));

@@ -16,23 +16,29 @@ const EXP_MAX: f32 = 88.3;
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
     let clamped = s.min(s.max(x, s.splat(EXP_MIN)), s.splat(EXP_MAX));
-    let n = s.round(s.mul(clamped, s.splat(std::f32::consts::LOG2_E)));
-    let r = s.fma(n, s.splat(-0.693_145_75), clamped);
+    s.select_gt(x, s.splat(EXP_MIN), exp_within(s, clamped), s.zero())
+}
+
+/// `e^x` of lanes between [`EXP_MIN`] and [`EXP_MAX`].
+#[inline(always)]
+fn exp_within<S: Simd>(s: S, x: S::V) -> S::V {
+    let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
+    let r = s.fma(n, s.splat(-0.693_145_75), x);
     let r = s.fma(n, s.splat(-1.428_606_8e-6), r);
     let mut e = s.splat(1.0 / 5040.0);
     for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         e = s.fma(e, r, s.splat(c));
     }
-    let e = s.mul(e, s.pow2(n));
-    s.select_gt(x, s.splat(EXP_MIN), e, s.zero())
+    s.scale(e, n)
 }
 
 /// `(Φ(x), φ(x))`.
 #[inline(always)]
 pub(crate) fn normal<S: Simd>(s: S, x: S::V) -> (S::V, S::V) {
     let z = s.abs(x);
-    let density = exp(s, s.mul(s.mul(z, z), s.splat(-0.5)));
-    let t = s.div(s.splat(1.0), s.fma(z, s.splat(0.3), s.splat(1.0)));
+    // At the least exponent that is left, the density is zero beside anything.
+    let density = exp_within(s, s.max(s.mul(s.mul(z, z), s.splat(-0.5)), s.splat(EXP_MIN)));
+    let t = s.reciprocal(s.fma(z, s.splat(0.3), s.splat(1.0)));
     // Fit of M(z) / t, divided by sqrt(2 π).
     let mut p = s.splat(-0.020_984_67);
     for c in [

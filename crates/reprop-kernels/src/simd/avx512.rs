@@ -1,11 +1,12 @@
 //! AVX-512F: 16 lanes, 32 registers, products in 12 x 32 tiles (24 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch, _mm512_abs_ps,
+    _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtps_epi32,
+    _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
+    _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use super::Simd;
@@ -43,6 +44,13 @@ macro_rules! intrinsic {
     };
 }
 
+/// The first `count` lanes.
+#[inline(always)]
+fn first(count: usize) -> u16 {
+    assert!(count <= Avx512::LANES, "{count} of {} lanes", Avx512::LANES);
+    ((1_u32 << count) - 1) as u16
+}
+
 impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
@@ -62,6 +70,16 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_ptr(self, p: *mut f32, v: __m512) {
         intrinsic!(_mm512_storeu_ps(p, v));
+    }
+    #[inline(always)]
+    fn load_part(self, src: &[f32], fill: f32) -> __m512 {
+        // Lanes beyond the slice are not read.
+        intrinsic!(_mm512_mask_loadu_ps(_mm512_set1_ps(fill), first(src.len()), src.as_ptr()))
+    }
+    #[inline(always)]
+    fn store_part(self, dst: &mut [f32], v: __m512) {
+        // Lanes beyond the slice are not written.
+        intrinsic!(_mm512_mask_storeu_ps(dst.as_mut_ptr(), first(dst.len()), v));
     }
     #[inline(always)]
     unsafe fn transpose(self, from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
@@ -110,6 +128,23 @@ impl Simd for Avx512 {
             let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
         })
+    }
+    #[inline(always)]
+    fn scale(self, a: __m512, n: __m512) -> __m512 {
+        intrinsic!(_mm512_scalef_ps(a, n))
+    }
+    // A division of 16 lanes takes as long as 16 multiplications.
+    #[inline(always)]
+    fn reciprocal(self, a: __m512) -> __m512 {
+        intrinsic!({
+            // 14 bits are right; one step of Newton's doubles them.
+            let r = _mm512_rcp14_ps(a);
+            _mm512_fmadd_ps(r, _mm512_fnmadd_ps(a, r, _mm512_set1_ps(1.0)), r)
+        })
+    }
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        intrinsic!(_mm512_abs_ps(a))
     }
     #[inline(always)]
     fn select_gt(self, a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {

@@ -152,6 +152,16 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     fn round(self, a: Self::V) -> Self::V;
     /// `2^n` of lanes that hold integers in `-126..=127`.
     fn pow2(self, n: Self::V) -> Self::V;
+    /// `a 2^n` of lanes of `n` that hold integers in `-126..=127`.
+    #[inline(always)]
+    fn scale(self, a: Self::V, n: Self::V) -> Self::V {
+        self.mul(a, self.pow2(n))
+    }
+    /// `1 / a` of positive lanes that are neither tiny nor huge, to the last place or the one before it.
+    #[inline(always)]
+    fn reciprocal(self, a: Self::V) -> Self::V {
+        self.div(self.splat(1.0), a)
+    }
     /// In each lane `a > b ? x : y`.
     fn select_gt(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
 
