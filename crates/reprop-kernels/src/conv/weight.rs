@@ -87,6 +87,10 @@ impl WinogradWeight {
 /// Columns that are read side by side when a weight is transposed: a cache line.
 const SIDE: usize = 16;
 
+/// Floats of each matrix that are transformed before they are copied: a few rows of the widest panel, and 36 times as many
+/// fit into half of a first-level cache.
+const STAGE: usize = 128;
+
 /// The nine matrices inputs x outputs of a weight, transposed.
 fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
     assert_eq!(weight.len(), 9 * inputs * outputs, "the weight must be 3 x 3 x {inputs} x {outputs}");
@@ -153,29 +157,35 @@ pub(crate) fn filter_gradient(
 
 dispatch! {
     /// A panel of all 36 matrices: some columns, the rows in `depth`, zeros beyond the last column.
+    ///
+    /// A few rows are transformed beside each other and then copied: 36 matrices whose sizes are powers of two share the sets
+    /// of every cache, and a line that is written in pieces would be lost from it between two pieces.
     fn transform_panel(
         s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, to: &mut [&mut [f32]; 36],
     ) {
         let (weight, k, n) = weight;
         let width = to[0].len() / depth.len().max(1);
-        if columns.len() < width {
-            for to in to.iter_mut() {
-                to.fill(0.0);
+        // Columns beyond the last stay zero.
+        let mut rows = [[0.0; STAGE]; 36];
+        for some in blocks(depth.len(), STAGE / width) {
+            for (at, row) in some.clone().map(|i| depth.start + i).enumerate() {
+                let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
+                let at = at * width..at * width + columns.len();
+                sweep!(s, columns.len(), c, load, store, {
+                    let mut g = [[s.zero(); 3]; 3];
+                    for (tap, filter) in taps.iter().enumerate() {
+                        g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
+                    }
+                    let u = both_sides::<Filter, _, _, _>(s, g);
+                    for (point, row) in rows.iter_mut().enumerate() {
+                        store(s, &mut row[at.clone()], c, u[point / 6][point % 6]);
+                    }
+                });
             }
-        }
-        for (i, row) in depth.enumerate() {
-            let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
-            let at = i * width..i * width + columns.len();
-            sweep!(s, columns.len(), c, load, store, {
-                let mut g = [[s.zero(); 3]; 3];
-                for (tap, filter) in taps.iter().enumerate() {
-                    g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
-                }
-                let u = both_sides::<Filter, _, _, _>(s, g);
-                for (point, to) in to.iter_mut().enumerate() {
-                    store(s, &mut to[at.clone()], c, u[point / 6][point % 6]);
-                }
-            });
+            let span = some.start * width..some.end * width;
+            for (to, rows) in to.iter_mut().zip(&rows) {
+                to[span.clone()].copy_from_slice(&rows[..span.len()]);
+            }
         }
     }
 }
