@@ -17,7 +17,26 @@ use crate::simd::Isa;
 /// One cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Line([f32; LINE]);
+pub(crate) struct Line([f32; LINE]);
+
+impl Line {
+    /// Lines of zeros that hold `len` floats.
+    pub(crate) fn zeros(len: usize) -> Vec<Self> {
+        vec![Self([0.0; LINE]); len.div_ceil(LINE)]
+    }
+
+    /// The floats of all lines.
+    pub(crate) fn floats(lines: &[Self]) -> &[f32] {
+        // SAFETY: lines are arrays of floats without gaps.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LINE) }
+    }
+
+    /// The floats of all lines.
+    pub(crate) fn floats_mut(lines: &mut [Self]) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LINE) }
+    }
+}
 
 const LINE: usize = 16;
 
@@ -89,7 +108,7 @@ impl Workspace {
         let memory = self.found(lines).unwrap_or_else(|| {
             counts.made.fetch_add(1, Ordering::Relaxed);
             counts.owned.fetch_add(bytes, Ordering::Relaxed);
-            vec![Line([0.0; LINE]); lines]
+            Line::zeros(lines * LINE)
         });
         let mut buffer = Buffer { memory, len, home: self.clone() };
         if cfg!(debug_assertions) {
@@ -175,15 +194,13 @@ impl Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // SAFETY: lines are arrays of floats without gaps, and the memory holds at least `len` of them.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+        &Line::floats(&self.memory)[..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as in `deref`.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+        &mut Line::floats_mut(&mut self.memory)[..self.len]
     }
 }
 

@@ -9,7 +9,7 @@ use super::winograd::{Filter, FilterBack, both_sides};
 use crate::gemm::{PackedMatrix, blocks, k_block};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::simd::dispatch;
+use crate::simd::{Simd, dispatch};
 use crate::sweep::sweep;
 use crate::workspace::{Buffer, Workspace};
 
@@ -51,9 +51,9 @@ impl WinogradWeight {
         let mut used: Vec<_> = (0..36).map(|_| blank(k, n)).collect();
         let unused = vec![PackedMatrix::shape_only(ws.isa(), n, k); 36];
         if transposed {
-            transform(&turned(weight, inputs, outputs, ws), &mut used, ws);
+            transform(&turned(weight, inputs, outputs, ws), &mut used, false, ws);
         } else {
-            transform(weight, &mut used, ws);
+            transform(weight, &mut used, false, ws);
         }
         let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
         Self { inputs, outputs, forward, backward }
@@ -69,8 +69,8 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
-        transform(weight, &mut self.forward, ws);
-        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
+        transform(weight, &mut self.forward, true, ws);
+        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, true, ws);
     }
 
     /// Input channels.
@@ -86,6 +86,10 @@ impl WinogradWeight {
 
 /// Columns that are read side by side when a weight is transposed: a cache line.
 const SIDE: usize = 16;
+
+/// Floats of each matrix that are transformed before they are copied: a few rows of the widest panel, and 36 times as many
+/// fit into half of a first-level cache.
+const STAGE: usize = 128;
 
 /// The nine matrices inputs x outputs of a weight, transposed.
 fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
@@ -112,7 +116,7 @@ fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buff
 }
 
 /// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
-fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
+fn transform(weight: &[f32], packed: &mut [PackedMatrix], kept: bool, ws: &Workspace) {
     let (k, n) = (packed[0].k(), packed[0].n());
     assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
     let width = ws.isa().panel_width();
@@ -126,7 +130,7 @@ fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
             let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
                 points[point].slice(start..start + width * depth.len())
             });
-            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, &mut to);
+            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, kept, &mut to);
         }
     });
 }
@@ -153,31 +157,58 @@ pub(crate) fn filter_gradient(
 
 dispatch! {
     /// A panel of all 36 matrices: some columns, the rows in `depth`, zeros beyond the last column.
+    ///
+    /// A few rows are transformed beside each other and then copied: 36 matrices whose sizes are powers of two share the sets
+    /// of every cache, and a line that is written in pieces would be lost from it between two pieces.
     fn transform_panel(
-        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, to: &mut [&mut [f32]; 36],
+        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, kept: bool,
+        to: &mut [&mut [f32]; 36],
     ) {
         let (weight, k, n) = weight;
         let width = to[0].len() / depth.len().max(1);
-        if columns.len() < width {
-            for to in to.iter_mut() {
-                to.fill(0.0);
+        // Columns beyond the last stay zero.
+        let mut rows = [[0.0; STAGE]; 36];
+        for some in blocks(depth.len(), STAGE / width) {
+            for (at, row) in some.clone().map(|i| depth.start + i).enumerate() {
+                let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
+                let at = at * width..at * width + columns.len();
+                sweep!(s, columns.len(), c, load, store, {
+                    let mut g = [[s.zero(); 3]; 3];
+                    for (tap, filter) in taps.iter().enumerate() {
+                        g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
+                    }
+                    let u = both_sides::<Filter, _, _, _>(s, g);
+                    for (point, row) in rows.iter_mut().enumerate() {
+                        store(s, &mut row[at.clone()], c, u[point / 6][point % 6]);
+                    }
+                });
+            }
+            let span = some.start * width..some.end * width;
+            for (to, rows) in to.iter_mut().zip(&rows) {
+                let (to, rows) = (&mut to[span.clone()], &rows[..span.len()]);
+                if kept {
+                    stream(s, rows, to);
+                } else {
+                    to.copy_from_slice(rows);
+                }
             }
         }
-        for (i, row) in depth.enumerate() {
-            let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
-            let at = i * width..i * width + columns.len();
-            sweep!(s, columns.len(), c, load, store, {
-                let mut g = [[s.zero(); 3]; 3];
-                for (tap, filter) in taps.iter().enumerate() {
-                    g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
-                }
-                let u = both_sides::<Filter, _, _, _>(s, g);
-                for (point, to) in to.iter_mut().enumerate() {
-                    store(s, &mut to[at.clone()], c, u[point / 6][point % 6]);
-                }
-            });
-        }
+        s.fence();
     }
+}
+
+/// Copies past the caches.
+#[inline(always)]
+fn stream<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
+    assert_eq!(from.len(), to.len());
+    let whole = from.len() - from.len() % S::LANES;
+    let aligned = (to.as_ptr() as usize).is_multiple_of(size_of::<f32>() * S::LANES);
+    let whole = if aligned { whole } else { 0 };
+    for i in (0..whole).step_by(S::LANES) {
+        // SAFETY: whole vectors of both, and aligned as tested.
+        unsafe { s.stream_ptr(to.as_mut_ptr().add(i), s.load_ptr(from.as_ptr().add(i))) };
+    }
+    to[whole..].copy_from_slice(&from[whole..]);
 }
 
 dispatch! {

@@ -4,6 +4,7 @@ use super::{Mat, blocks, k_block, pack};
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
+use crate::workspace::Line;
 
 /// A `k x n` matrix packed as a right-hand operand for one instruction set.
 #[derive(Clone, Debug)]
@@ -11,7 +12,8 @@ pub struct PackedMatrix {
     isa: Isa,
     k: usize,
     n: usize,
-    data: Vec<f32>,
+    /// Aligned to cache lines, so that a load of a vector touches one.
+    data: Vec<Line>,
 }
 
 impl PackedMatrix {
@@ -24,7 +26,7 @@ impl PackedMatrix {
 
     /// Memory for a `k x n` matrix.
     pub fn blank(isa: Isa, k: usize, n: usize) -> Self {
-        Self { isa, k, n, data: vec![0.0; packed_len(isa, k, n)] }
+        Self { isa, k, n, data: Line::zeros(packed_len(isa, k, n)) }
     }
 
     /// A shape without memory, for the half of a [`PackedWeight`] that is not multiplied by.
@@ -50,7 +52,7 @@ impl PackedMatrix {
         let tasks: Vec<_> = blocks(self.k, k_block(self.k))
             .flat_map(|depth| blocks(self.n, columns).map(move |columns| (depth.clone(), columns)))
             .collect();
-        let (isa, data) = (self.isa, Shared::new(&mut self.data));
+        let (isa, data) = (self.isa, Shared::new(Line::floats_mut(&mut self.data)));
         for_each(tasks.len(), |i| {
             let (depth, columns) = tasks[i].clone();
             let at = depth.start * wide + columns.start * depth.len();
@@ -76,11 +78,11 @@ impl PackedMatrix {
     }
 
     pub(crate) fn data(&self) -> &[f32] {
-        &self.data
+        Line::floats(&self.data)
     }
 
     pub(crate) fn data_mut(&mut self) -> &mut [f32] {
-        &mut self.data
+        Line::floats_mut(&mut self.data)
     }
 }
 

@@ -169,6 +169,21 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     #[inline(always)]
     fn prefetch(self, _p: *const f32) {}
 
+    /// Stores past the caches, where the set can, for memory that is written in whole lines and not read soon: it is neither
+    /// fetched first nor does it drive out what is needed. Others see it after [`Simd::fence`].
+    ///
+    /// # Safety
+    /// As [`Simd::store_ptr`], and `p` must be aligned to the vector.
+    #[inline(always)]
+    unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store_ptr(p, v) }
+    }
+
+    /// Orders what was [streamed](Simd::stream_ptr) before every later store: to be called before a task ends.
+    #[inline(always)]
+    fn fence(self) {}
+
     /// Transposes a square of [`SQUARE`] rows: row `i` at `from + i from_row` becomes column `i` of rows `to_row` apart.
     ///
     /// # Safety
