@@ -58,6 +58,8 @@ pub(crate) struct Ahead {
     pub from: *const f32,
     /// Cache lines to ask for in each group of [`GROUP`] steps: none, 1, 2 or 4.
     pub lines: usize,
+    /// Floats from those of one group to those of the next.
+    pub step: usize,
 }
 
 /// Steps of `k` between two requests for lines ahead; their loop is unrolled. With 8 the compiler hoists so many loads that
@@ -173,7 +175,7 @@ unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs)
                     s.prefetch(ahead.wrapping_add(3 * LINE));
                 }
             }
-            ahead = ahead.wrapping_add(t.ahead.lines * LINE);
+            ahead = ahead.wrapping_add(t.ahead.step);
         }
         for _ in 0..GROUP {
             step!(s, t, a, b, rows, sums, NV);

@@ -4,6 +4,7 @@
 //! and blocks are added in order. `m` and `n` are cut into tasks and tiles, which changes no bit (see `micro`). So the
 //! result is the same at any number of threads, and does not depend on where a row stands in its batch.
 
+mod fresh;
 mod mat;
 pub(crate) mod micro;
 mod pack;
@@ -71,6 +72,11 @@ impl<'a> Target<'a> {
         assert!(rows <= 1 || cols <= row_stride, "rows overlap");
         Self { ptr: c.at(at), rows, cols, row_stride, owner: PhantomData }
     }
+
+    /// From column `j` on.
+    fn at(self, j: usize) -> Self {
+        Self { ptr: self.ptr.wrapping_add(j), cols: self.cols - j, ..self }
+    }
 }
 
 /// One block of `k`: rows of `a` against the panels in `b`.
@@ -89,34 +95,83 @@ unsafe fn multiply_block<S: Simd>(
     c: Target<'_>,
     start: Start,
 ) {
-    let (a_row, a_col, a_panel) = strides;
     // While a panel of `B` is used, the next is fetched, each tile its share; only packed panels lie in one piece.
-    let (panel_len, groups) = (k * S::NR, k / GROUP);
-    let tiles = m.div_ceil(S::MR);
-    let share = panel_len.div_ceil(LINE).div_ceil((tiles * groups).max(1)).next_power_of_two().min(4);
-    let fetch = b_row == S::NR && k >= DEEP;
+    let panel_len = k * S::NR;
+    let groups = (m.div_ceil(S::MR) * (k / GROUP)).max(1);
+    let share = panel_len.div_ceil(LINE).div_ceil(groups).next_power_of_two().min(4);
     for j in (0..n).step_by(S::NR) {
-        for (panel, i) in (0..m).step_by(S::MR).enumerate() {
-            let done = panel * groups * share * LINE;
-            let lines = if fetch && done < panel_len { share } else { 0 };
-            let ahead = Ahead { from: b.wrapping_add(j * b_col + panel_len + done), lines };
-            // SAFETY: rows `i..i + MR` and columns `j..j + NR`, cut at `m` and `n`, are part of the caller's promise.
-            unsafe {
-                s.tile(TileArgs {
-                    m: (m - i).min(S::MR),
-                    n: (n - j).min(S::NR),
-                    k,
-                    a: a.add(panel * a_panel),
-                    a_row,
-                    a_col,
-                    b: b.add(j * b_col),
-                    b_row,
-                    c: c.ptr.add(i * c.row_stride + j),
-                    c_row: c.row_stride,
-                    start: start.at(j),
-                    ahead,
-                });
-            }
+        let panel = b.wrapping_add(j * b_col);
+        let next = if b_row == S::NR {
+            let count = panel_len.div_ceil(share * LINE);
+            Next { from: panel.wrapping_add(panel_len), lines: share, step: share * LINE, count }
+        } else {
+            Next::NOTHING
+        };
+        // SAFETY: columns `j..j + NR`, cut at `n`, are part of the caller's promise.
+        unsafe {
+            multiply_panel(
+                s,
+                (m, (n - j).min(S::NR), k),
+                a,
+                strides,
+                (panel, b_row),
+                c.at(j),
+                start.at(j),
+                next,
+            )
+        };
+    }
+}
+
+/// What is fetched while a panel is used: `count` times some cache lines, the first ones at `from`, `step` floats apart.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    from: *const f32,
+    lines: usize,
+    step: usize,
+    count: usize,
+}
+
+impl Next {
+    const NOTHING: Self = Self { from: std::ptr::null(), lines: 0, step: 0, count: 0 };
+}
+
+/// Rows of `a` against one panel.
+///
+/// # Safety
+/// As [`multiply_block`], with `n` at most a panel's columns.
+#[inline(always)]
+unsafe fn multiply_panel<S: Simd>(
+    s: S,
+    (m, n, k): (usize, usize, usize),
+    a: *const f32,
+    (a_row, a_col, a_panel): (usize, usize, usize),
+    (b, b_row): (*const f32, usize),
+    c: Target<'_>,
+    start: Start,
+    next: Next,
+) {
+    let groups = if k >= DEEP { k / GROUP } else { 0 };
+    for (tile, i) in (0..m).step_by(S::MR).enumerate() {
+        let done = tile * groups;
+        let lines = if done < next.count { next.lines } else { 0 };
+        let ahead = Ahead { from: next.from.wrapping_add(done * next.step), lines, step: next.step };
+        // SAFETY: rows `i..i + MR`, cut at `m`, are part of the caller's promise.
+        unsafe {
+            s.tile(TileArgs {
+                m: (m - i).min(S::MR),
+                n,
+                k,
+                a: a.add(tile * a_panel),
+                a_row,
+                a_col,
+                b,
+                b_row,
+                c: c.ptr.add(i * c.row_stride),
+                c_row: c.row_stride,
+                start,
+                ahead,
+            });
         }
     }
 }

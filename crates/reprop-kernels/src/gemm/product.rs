@@ -6,7 +6,8 @@
 
 use rayon::prelude::*;
 
-use super::{K_BLOCK, Mat, Target, blocks, k_block, multiply_block, pack};
+use super::fresh::multiply_fresh;
+use super::{K_BLOCK, Mat, Target, blocks, k_block, pack};
 use crate::gemm::micro::Start;
 use crate::share::Shared;
 use crate::simd::dispatch;
@@ -149,10 +150,9 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
     }
     tasks.into_par_iter().with_max_len(1).for_each(|part| {
         let depth = k_block(part.a.cols).min(part.a.cols);
-        // Room for the widest panels of any instruction set.
-        let mut left = ws.take((part.rows.len() + 16) * depth);
-        let mut right = ws.take((part.columns.len() + 32) * depth);
-        run_part(ws.isa(), part, &mut left, &mut right);
+        let mut left = ws.take(part.rows.len().next_multiple_of(ws.isa().tile_rows()) * depth);
+        let mut panel = ws.take(ws.isa().panel_width() * depth);
+        run_part(ws.isa(), part, &mut left, &mut panel);
     });
 }
 
@@ -173,7 +173,7 @@ struct Part<'a> {
 }
 
 dispatch! {
-    fn run_part(s: Isa, part: Part, left: &mut [f32], right: &mut [f32]) {
+    fn run_part(s: Isa, part: Part, left: &mut [f32], panel: &mut [f32]) {
         let (m, n, k) = (part.rows.len(), part.columns.len(), part.a.cols);
         let row = part.b.cols;
         let mut sums = part.sums.map(|sums| {
@@ -189,37 +189,19 @@ dispatch! {
             let count = k_block(k).min(k - from);
             let depth = from..from + count;
             pack::rows(s, part.a, part.rows.clone(), depth.clone(), left);
-            pack::columns(s, part.b, part.columns.clone(), depth, right);
-            if let Some(sums) = sums.as_deref_mut() {
-                add_panel_sums(s, right, count, sums);
-            }
-            // SAFETY: both operands are packed for `m` rows, `n` columns and `count` steps; this task alone writes its
-            // rectangle, which lies inside `C`.
+            // SAFETY: the left operand is packed for `m` rows and `count` steps; this task alone writes its rectangle, which
+            // lies inside `C`.
             unsafe {
                 let c = Target::part(part.c, part.rows.start * row + part.columns.start, m, n, row);
-                let right = (right.as_ptr(), S::NR, count);
-                multiply_block(s, (m, n, count), left.as_ptr(), (1, S::MR, S::MR * count), right, c, start);
+                let right = (part.b, part.columns.clone(), depth);
+                let strides = (1, S::MR, S::MR * count);
+                multiply_fresh(s, m, left.as_ptr(), strides, right, panel, c, start, sums.as_deref_mut());
             }
             start = Start::ADD;
             from += count;
             if from >= k {
                 break;
             }
-        }
-    }
-}
-
-/// Adds to `sums` the column sums of panels `depth` deep.
-#[inline(always)]
-fn add_panel_sums<S: crate::simd::Simd>(s: S, panels: &[f32], depth: usize, sums: &mut [f32]) {
-    for (panel, sums) in panels.chunks_exact((depth * S::NR).max(1)).zip(sums.chunks_mut(S::NR)) {
-        for (v, sums) in sums.chunks_mut(S::LANES).enumerate() {
-            let mut total = s.zero();
-            for row in panel.chunks_exact(S::NR) {
-                total = s.add(total, s.load(&row[v * S::LANES..]));
-            }
-            let old = s.load_part(sums, 0.0);
-            s.store_part(sums, s.add(old, total));
         }
     }
 }
