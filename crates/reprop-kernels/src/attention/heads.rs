@@ -1,17 +1,20 @@
-//! Attention between given queries, keys and values, one task for each head of a few samples.
+//! Attention between given queries, keys and values, one task for each head of a few samples; the derivative is in
+//! `heads_vjp`.
 //!
 //! A head's queries are taken in equal blocks of at most [`QUERIES`], so that its scores stay in the second-level cache
 //! however long the sequence is; sums over queries (`dK`, `dV`) run over the blocks in order. What belongs to one query
 //! goes in steps of [`STEP`] queries: their scores pass from product to softmax to product in the first-level cache.
 
-use super::softmax::{HeadMasks, softmax_back, softmax_rows};
+use super::softmax::{HeadMasks, softmax_rows};
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::workspace::{Buffer, Workspace};
+use crate::workspace::Workspace;
 
 const QUERIES: usize = 256;
-const STEP: usize = 24;
+pub(super) const STEP: usize = 24;
+/// Scores of a task, about, if a sample has fewer.
+const SCORES: usize = 1 << 14;
 
 /// Whether the probabilities are kept for the derivative or computed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn head(self, row: usize, column: usize, rows: usize, width: usize) -> Mat<'a> {
+    pub(super) fn head(self, row: usize, column: usize, rows: usize, width: usize) -> Mat<'a> {
         Mat::strided(
             &self.data[(row * self.stride + column).min(self.data.len())..],
             rows,
@@ -82,22 +85,27 @@ pub(crate) struct HeadsGrads<'a, 'b> {
 }
 
 impl Heads<'_> {
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.heads * self.head_width
     }
 
-    fn scale(&self) -> f32 {
+    pub(super) fn scale(&self) -> f32 {
         1.0 / (self.head_width as f32).sqrt()
     }
 
     /// Distance between rows of probabilities: whole cache lines.
-    fn row(&self) -> usize {
+    pub(super) fn row(&self) -> usize {
         self.keys.next_multiple_of(16)
     }
 
     /// Queries of a block.
-    fn block(&self) -> usize {
+    pub(super) fn block(&self) -> usize {
         self.queries.div_ceil(self.queries.div_ceil(QUERIES).max(1)).next_multiple_of(12)
+    }
+
+    /// Samples of a task: more than one of short sequences, so that what a task needs beside its work is little.
+    pub(super) fn samples(&self) -> usize {
+        (SCORES / (self.queries * self.keys).max(1)).max(1)
     }
 
     /// Floats of all probabilities.
@@ -105,7 +113,7 @@ impl Heads<'_> {
         self.batch * self.heads * self.queries * self.row()
     }
 
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let scores = self.queries * self.keys;
         assert!(
             self.masks.bias.is_none_or(|b| b.len() == self.heads * scores),
@@ -125,7 +133,7 @@ impl Heads<'_> {
         );
     }
 
-    fn masks(&self, sample: usize, head: usize) -> HeadMasks<'_> {
+    pub(super) fn masks(&self, sample: usize, head: usize) -> HeadMasks<'_> {
         let scores = self.queries * self.keys;
         HeadMasks {
             bias: self.masks.bias.map(|b| &b[head * scores..(head + 1) * scores]),
@@ -149,33 +157,42 @@ impl Heads<'_> {
         self.check();
         let (keys, wide, row) = (self.keys, self.head_width, self.row());
         let (o, kept) = (Shared::new(o), kept.map(Shared::new));
-        for_each(self.batch * self.heads, |task| {
-            let (sample, head) = (task / self.heads, task % self.heads);
+        let part = self.samples();
+        for_each(self.batch.div_ceil(part) * self.heads, |task| {
+            let (group, head) = (task / self.heads, task % self.heads);
             let column = head * wide;
-            let k = pack(ws, k.head(sample * keys, column, keys, wide).t());
-            let v = pack(ws, v.head(sample * keys, column, keys, wide));
+            let mut packed_k = ws.take(packed_len(ws.isa(), wide, keys));
+            let mut packed_v = ws.take(packed_len(ws.isa(), keys, wide));
             let mut scratch = kept.is_none().then(|| ws.take(STEP * row));
-            for range in blocks(self.queries, STEP) {
-                let (first, count) = (range.start, range.len());
-                let at = sample * self.queries + first;
-                let p = match (&kept, &mut scratch) {
-                    (Some(kept), _) => {
-                        let from = (task * self.queries + first) * row;
-                        // SAFETY: each task has its own sample and head.
-                        unsafe { kept.slice(from..from + count * row) }
-                    }
-                    (None, scratch) => &mut scratch.as_mut().expect("made when none is kept")[..count * row],
-                };
-                let q = q.head(at, column, count, wide);
-                self.probabilities(q, &k, p, first, self.masks(sample, head), ws);
-                // SAFETY: each task has its own rows and columns.
-                let o = unsafe { Target::part(&o, at * self.width() + column, count, wide, self.width()) };
-                multiply(ws.isa(), Mat::strided(p, count, keys, row, 1), Right::Packed(&v), o, Init::Zero);
+            for sample in group * part..((group + 1) * part).min(self.batch) {
+                pack_all(ws.isa(), k.head(sample * keys, column, keys, wide).t(), &mut packed_k);
+                pack_all(ws.isa(), v.head(sample * keys, column, keys, wide), &mut packed_v);
+                for range in blocks(self.queries, STEP) {
+                    let (first, count) = (range.start, range.len());
+                    let at = sample * self.queries + first;
+                    let p = match (&kept, &mut scratch) {
+                        (Some(kept), _) => {
+                            let from = ((sample * self.heads + head) * self.queries + first) * row;
+                            // SAFETY: each task has its own samples and head.
+                            unsafe { kept.slice(from..from + count * row) }
+                        }
+                        (None, scratch) => {
+                            &mut scratch.as_mut().expect("made when none is kept")[..count * row]
+                        }
+                    };
+                    let q = q.head(at, column, count, wide);
+                    self.probabilities(q, &packed_k, p, first, self.masks(sample, head), ws);
+                    let p = Mat::strided(p, count, keys, row, 1);
+                    // SAFETY: each task has its own rows and columns.
+                    let o =
+                        unsafe { Target::part(&o, at * self.width() + column, count, wide, self.width()) };
+                    multiply(ws.isa(), p, Right::Packed(&packed_v), o, Init::Zero);
+                }
             }
         });
     }
 
-    fn probabilities(
+    pub(super) fn probabilities(
         &self,
         q: Mat,
         k: &[f32],
@@ -188,120 +205,4 @@ impl Heads<'_> {
         multiply(ws.isa(), q, Right::Packed(k), Target::new(p, q.rows, self.keys, row), Init::Zero);
         softmax_rows(ws.isa(), p, row, self.keys, first, self.scale(), masks);
     }
-
-    /// Derivatives from `dO`; the probabilities are computed again if not given.
-    pub(crate) fn vjp(
-        &self,
-        (q, k, v): (Rows, Rows, Rows),
-        d_o: &[f32],
-        kept: Option<&[f32]>,
-        grads: HeadsGrads,
-        ws: &Workspace,
-    ) {
-        self.check();
-        let scores = self.queries * self.keys;
-        // The bias's gradient is a sum over samples: in parts of fixed size, added in order.
-        let part = if grads.bias.is_some() { self.batch.div_ceil(16).max(1) } else { 1 };
-        let parts = self.batch.div_ceil(part);
-        let mut sums = grads.bias.as_ref().map(|_| ws.take_zeroed(parts * self.heads * scores));
-        {
-            let sums = sums.as_mut().map(|sums| Shared::new(sums));
-            let to = [grads.q, grads.k, grads.v];
-            for_each(parts * self.heads, |task| {
-                let (group, head) = (task / self.heads, task % self.heads);
-                // SAFETY: each task has its own sums.
-                let mut sums =
-                    sums.as_ref().map(|sums| unsafe { sums.slice(task * scores..(task + 1) * scores) });
-                for sample in group * part..((group + 1) * part).min(self.batch) {
-                    let kept = kept.map(|kept| {
-                        let size = self.queries * self.row();
-                        &kept[(sample * self.heads + head) * size..][..size]
-                    });
-                    self.head_vjp((sample, head), (q, k, v), d_o, kept, to, sums.as_deref_mut(), ws);
-                }
-            });
-        }
-        if let (Some(bias), Some(sums)) = (grads.bias, sums) {
-            bias.fill(0.0);
-            for part in sums.chunks_exact((self.heads * scores).max(1)) {
-                bias.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-            }
-        }
-    }
-
-    fn head_vjp(
-        &self,
-        (sample, head): (usize, usize),
-        (q, k, v): (Rows, Rows, Rows),
-        d_o: &[f32],
-        kept: Option<&[f32]>,
-        to: [(&Shared, usize, usize); 3],
-        mut dbias: Option<&mut [f32]>,
-        ws: &Workspace,
-    ) {
-        let (isa, keys, wide, row) = (ws.isa(), self.keys, self.head_width, self.row());
-        let column = head * wide;
-        let d_o = Rows { data: d_o, stride: self.width() };
-        let (k, v) = (k.head(sample * keys, column, keys, wide), v.head(sample * keys, column, keys, wide));
-        let packed_v = pack(ws, v.t());
-        let packed_k = pack(ws, k);
-        let again = kept.is_none().then(|| (pack(ws, k.t()), ws.take(self.block() * row)));
-        let (again_k, mut again_p) = again.unzip();
-        let mut ds = ws.take(self.block() * row);
-        // SAFETY: each task has its own samples and head, so its rows and columns of dQ, dK and dV.
-        let target = |which: usize, at: usize, count: usize| unsafe {
-            let (out, start, stride) = to[which];
-            Target::part(out, start + at * stride + column, count, wide, stride)
-        };
-        let mut init = Init::Zero;
-        for block in blocks(self.queries, self.block()) {
-            for range in blocks(block.len(), STEP) {
-                let (first, count) = (block.start + range.start, range.len());
-                let at = sample * self.queries + first;
-                let p = match (kept, &mut again_p, &again_k) {
-                    (Some(kept), _, _) => &kept[first * row..(first + count) * row],
-                    (None, Some(p), Some(k)) => {
-                        let p = &mut p[range.start * row..range.end * row];
-                        let q = q.head(at, column, count, wide);
-                        self.probabilities(q, k, p, first, self.masks(sample, head), ws);
-                        p
-                    }
-                    _ => unreachable!("packed when the probabilities are not kept"),
-                };
-                let ds = &mut ds[range.start * row..range.end * row];
-                let to = Target::new(ds, count, keys, row);
-                multiply(isa, d_o.head(at, column, count, wide), Right::Packed(&packed_v), to, Init::Zero);
-                let dbias = dbias.as_deref_mut().map(|d| &mut d[first * keys..(first + count) * keys]);
-                softmax_back(isa, p, ds, row, keys, self.scale(), dbias);
-                let ds = Mat::strided(ds, count, keys, row, 1);
-                multiply(isa, ds, Right::Packed(&packed_k), target(0, at, count), Init::Zero);
-            }
-            let count = block.len();
-            let at = sample * self.queries + block.start;
-            let p = match (kept, &again_p) {
-                (Some(kept), _) => &kept[block.start * row..block.end * row],
-                (None, Some(p)) => &p[..count * row],
-                _ => unreachable!("made when the probabilities are not kept"),
-            };
-            let over_queries = |left: &[f32], right: Mat, which| {
-                let left = Mat::strided(left, count, keys, row, 1).t();
-                multiply(
-                    isa,
-                    left,
-                    Right::Packed(&pack(ws, right)),
-                    target(which, sample * keys, keys),
-                    init,
-                );
-            };
-            over_queries(p, d_o.head(at, column, count, wide), 2);
-            over_queries(&ds, q.head(at, column, count, wide), 1);
-            init = Init::Add;
-        }
-    }
-}
-
-fn pack(ws: &Workspace, b: Mat) -> Buffer {
-    let mut packed = ws.take(packed_len(ws.isa(), b.rows, b.cols));
-    pack_all(ws.isa(), b, &mut packed);
-    packed
 }

@@ -7,6 +7,7 @@ mod block;
 mod cross;
 mod ends;
 mod heads;
+mod heads_vjp;
 mod pool;
 mod pooled;
 mod softmax;

@@ -1,0 +1,154 @@
+//! The derivative of attention between given queries, keys and values.
+
+use super::heads::{Heads, HeadsGrads, Rows, STEP};
+use super::softmax::softmax_back;
+use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
+use crate::rows::for_each;
+use crate::share::Shared;
+use crate::workspace::{Buffer, Workspace};
+
+/// Memory of one task, for one sample after the other.
+struct Scratch {
+    /// `Vᵀ` and `K`, packed.
+    v: Buffer,
+    k: Buffer,
+    /// `Kᵀ`, packed, and a block of probabilities, where these are computed again.
+    again: Option<(Buffer, Buffer)>,
+    /// A block of gradients of the scores.
+    ds: Buffer,
+    /// A block of queries, or of `dO`, packed.
+    rows: Buffer,
+}
+
+impl Scratch {
+    fn new(heads: &Heads, again: bool, ws: &Workspace) -> Self {
+        let packed = |k, n| ws.take(packed_len(ws.isa(), k, n));
+        let (keys, wide, scores) = (heads.keys, heads.head_width, heads.block() * heads.row());
+        Self {
+            v: packed(wide, keys),
+            k: packed(keys, wide),
+            again: again.then(|| (packed(wide, keys), ws.take(scores))),
+            ds: ws.take(scores),
+            rows: packed(heads.block(), wide),
+        }
+    }
+}
+
+impl Heads<'_> {
+    /// Derivatives from `dO`; the probabilities are computed again if not given.
+    pub(crate) fn vjp(
+        &self,
+        (q, k, v): (Rows, Rows, Rows),
+        d_o: &[f32],
+        kept: Option<&[f32]>,
+        grads: HeadsGrads,
+        ws: &Workspace,
+    ) {
+        self.check();
+        let scores = self.queries * self.keys;
+        // The bias's gradient is a sum over samples: in parts of fixed size, added in order.
+        let part = if grads.bias.is_some() { self.batch.div_ceil(16).max(1) } else { self.samples() };
+        let parts = self.batch.div_ceil(part);
+        let mut sums = grads.bias.as_ref().map(|_| ws.take_zeroed(parts * self.heads * scores));
+        {
+            let sums = sums.as_mut().map(|sums| Shared::new(sums));
+            let to = [grads.q, grads.k, grads.v];
+            for_each(parts * self.heads, |task| {
+                let (group, head) = (task / self.heads, task % self.heads);
+                // SAFETY: each task has its own sums.
+                let mut sums =
+                    sums.as_ref().map(|sums| unsafe { sums.slice(task * scores..(task + 1) * scores) });
+                let mut scratch = Scratch::new(self, kept.is_none(), ws);
+                for sample in group * part..((group + 1) * part).min(self.batch) {
+                    let kept = kept.map(|kept| {
+                        let size = self.queries * self.row();
+                        &kept[(sample * self.heads + head) * size..][..size]
+                    });
+                    self.head_vjp(
+                        (sample, head),
+                        (q, k, v),
+                        d_o,
+                        kept,
+                        to,
+                        sums.as_deref_mut(),
+                        &mut scratch,
+                        ws,
+                    );
+                }
+            });
+        }
+        if let (Some(bias), Some(sums)) = (grads.bias, sums) {
+            bias.fill(0.0);
+            for part in sums.chunks_exact((self.heads * scores).max(1)) {
+                bias.iter_mut().zip(part).for_each(|(a, b)| *a += b);
+            }
+        }
+    }
+
+    fn head_vjp(
+        &self,
+        (sample, head): (usize, usize),
+        (q, k, v): (Rows, Rows, Rows),
+        d_o: &[f32],
+        kept: Option<&[f32]>,
+        to: [(&Shared, usize, usize); 3],
+        mut dbias: Option<&mut [f32]>,
+        scratch: &mut Scratch,
+        ws: &Workspace,
+    ) {
+        let (isa, keys, wide, row) = (ws.isa(), self.keys, self.head_width, self.row());
+        let column = head * wide;
+        let d_o = Rows { data: d_o, stride: self.width() };
+        let (k, v) = (k.head(sample * keys, column, keys, wide), v.head(sample * keys, column, keys, wide));
+        let Scratch { v: packed_v, k: packed_k, again, ds, rows } = scratch;
+        pack_all(isa, v.t(), packed_v);
+        pack_all(isa, k, packed_k);
+        if let Some((turned, _)) = again {
+            pack_all(isa, k.t(), turned);
+        }
+        // SAFETY: each task has its own samples and head, so its rows and columns of dQ, dK and dV.
+        let target = |which: usize, at: usize, count: usize| unsafe {
+            let (out, start, stride) = to[which];
+            Target::part(out, start + at * stride + column, count, wide, stride)
+        };
+        let mut init = Init::Zero;
+        for block in blocks(self.queries, self.block()) {
+            for range in blocks(block.len(), STEP) {
+                let (first, count) = (block.start + range.start, range.len());
+                let at = sample * self.queries + first;
+                let p = match (kept, &mut *again) {
+                    (Some(kept), _) => &kept[first * row..(first + count) * row],
+                    (None, Some((k, p))) => {
+                        let p = &mut p[range.start * row..range.end * row];
+                        let q = q.head(at, column, count, wide);
+                        self.probabilities(q, k, p, first, self.masks(sample, head), ws);
+                        p
+                    }
+                    _ => unreachable!("packed when the probabilities are not kept"),
+                };
+                let ds = &mut ds[range.start * row..range.end * row];
+                let to = Target::new(ds, count, keys, row);
+                multiply(isa, d_o.head(at, column, count, wide), Right::Packed(packed_v), to, Init::Zero);
+                let dbias = dbias.as_deref_mut().map(|d| &mut d[first * keys..(first + count) * keys]);
+                softmax_back(isa, p, ds, row, keys, self.scale(), dbias);
+                let ds = Mat::strided(ds, count, keys, row, 1);
+                multiply(isa, ds, Right::Packed(packed_k), target(0, at, count), Init::Zero);
+            }
+            let count = block.len();
+            let at = sample * self.queries + block.start;
+            let p = match (kept, &*again) {
+                (Some(kept), _) => &kept[block.start * row..block.end * row],
+                (None, Some((_, p))) => &p[..count * row],
+                _ => unreachable!("made when the probabilities are not kept"),
+            };
+            let mut over_queries = |left: &[f32], right: Mat, which| {
+                let left = Mat::strided(left, count, keys, row, 1).t();
+                pack_all(isa, right, rows);
+                multiply(isa, left, Right::Packed(rows), target(which, sample * keys, keys), init);
+            };
+            over_queries(p, d_o.head(at, column, count, wide), 2);
+            over_queries(ds, q.head(at, column, count, wide), 1);
+            init = Init::Add;
+        }
+    }
+}
