@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
+use reprop_kernels::heap::zeros;
 
 use super::tensor;
 use crate::Gradients;
@@ -16,7 +17,7 @@ pub(crate) struct Grad<'p, const D: usize> {
 
 impl<'p, const D: usize> Grad<'p, D> {
     pub fn of(param: &'p Param<Tensor<D>>) -> Self {
-        Self { param, values: vec![0.0; param.shape().num_elements()] }
+        Self { param, values: zeros(param.shape().num_elements()) }
     }
 
     /// Adds it to those of the pass.

@@ -4,6 +4,7 @@ use burn::tensor::module::{max_pool2d_with_indices, max_pool2d_with_indices_back
 use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
 use reprop_kernels::conv::{Images, Slide, pool};
+use reprop_kernels::heap::zeros;
 
 use crate::kernels::{Floats, tensor};
 use crate::{Context, Saved};
@@ -60,7 +61,7 @@ impl MaxPool {
         let tokens = self.pooled_side().pow(2);
         if Self::fuses(&x, context) {
             context.fused();
-            let mut y = vec![0.0; batch * tokens * width];
+            let mut y = zeros(batch * tokens * width);
             pool::max_forward(self.images(batch), self.slide(), width, &Floats::of(x.clone()), &mut y);
             return (tensor(y, [batch, tokens, width]), MaxSaved::Fused(Box::new(x)));
         }
@@ -77,7 +78,7 @@ impl MaxPool {
         let tokens = self.side.pow(2);
         match saved {
             MaxSaved::Fused(x) => {
-                let mut dx = vec![0.0; batch * tokens * width];
+                let mut dx = zeros(batch * tokens * width);
                 let (images, slide) = (self.images(batch), self.slide());
                 pool::max_vjp(images, slide, width, &Floats::of(*x), &Floats::of(dy), &mut dx);
                 tensor(dx, [batch, tokens, width])

@@ -7,6 +7,7 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use reprop_kernels::Workspace;
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::gemm::{Mat, Product, gemm};
+use reprop_kernels::heap::zeros;
 
 use super::super::linear::value;
 use crate::kernels::{Floats, tensor};
@@ -53,7 +54,7 @@ impl Scores<'_> {
         if self.fuses(context) {
             let tokens: Vec<u32> = tokens.into_iter().map(|token| token as u32).collect();
             let logits = Floats::of(logits);
-            let mut d = vec![0.0; logits.len()];
+            let mut d = zeros(logits.len());
             let loss = cross_entropy(&logits, &tokens, dims[1], 0.0, &mut d, context.fused().kernels());
             return (tensor(vec![loss], [1]), tensor(d, dims));
         }
@@ -93,7 +94,7 @@ impl Scores<'_> {
 
 /// `a b`, of shape `dims`.
 fn times(a: Mat<'_>, b: Mat<'_>, dims: [usize; 2], memory: &Workspace) -> Tensor<2> {
-    let mut c = vec![0.0; dims[0] * dims[1]];
+    let mut c = zeros(dims[0] * dims[1]);
     gemm(memory, Product { a, b, c: &mut c, accumulate: false, column_sums: None });
     tensor(c, dims)
 }

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
+use reprop_kernels::heap::zeros;
 
 use super::Convolution;
 use crate::kernels::{Filters, Floats, Grad, Packed, Use, tensor};
@@ -57,7 +58,7 @@ impl Parts<'_> {
 
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let dims = self.layer.output(self.dims);
-        let mut y = vec![0.0; dims.iter().product()];
+        let mut y = zeros(dims.iter().product());
         let (x, ws) = (Floats::of(x), self.workspace.kernels());
         match &self.weight {
             Weight::Winograd(weight) => Conv3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
@@ -77,12 +78,12 @@ impl Parts<'_> {
         let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
         let dx = match &self.weight {
             Weight::Winograd(weight) => {
-                let mut dx = vec![0.0; x.len()];
+                let mut dx = zeros(x.len());
                 Conv3x3 { images: self.images, weight }.vjp(&x, &dy, &mut dx, &mut dw, ws);
                 wanted.then_some(dx)
             }
             Weight::Direct(weight) => {
-                let mut dx = wanted.then(|| vec![0.0; x.len()]);
+                let mut dx = wanted.then(|| zeros(x.len()));
                 self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
                 dx
             }
