@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::grid::{Direction, Grid, GridOverflow, apply_part};
 use crate::share::Shared;
-use crate::simd::dispatch;
+use crate::simd::{Isa, dispatch};
 use crate::sweep::sweep;
 use crate::workspace::Workspace;
 
@@ -89,15 +89,31 @@ impl<'a> Sink<'a> {
         range: std::ops::Range<usize>,
         compute: impl FnOnce(&mut [f32]),
     ) {
-        // SAFETY: the caller's promise.
-        let y = unsafe { self.y.slice(range.clone()) };
-        let Some((grid, direction)) = self.mode else { return compute(y) };
+        if self.mode.is_none() {
+            // SAFETY: the caller's promise.
+            return compute(unsafe { self.y.slice(range) });
+        }
         let mut f = ws.take(range.len());
         compute(&mut f);
+        // SAFETY: the caller's promise.
+        unsafe { self.put(ws.isa(), range, &f) };
+    }
+
+    /// Puts `f` of elements `range` where it belongs.
+    ///
+    /// # Safety
+    /// As [`Sink::write`].
+    pub(crate) unsafe fn put(&self, isa: Isa, range: std::ops::Range<usize>, f: &[f32]) {
+        // SAFETY: the caller's promise.
+        let y = unsafe { self.y.slice(range.clone()) };
         let base = self.base.map(|base| &base[range]);
-        let in_range = match grid {
-            Some(grid) => apply_part(ws.isa(), grid, base, y, &f, direction),
-            None => apply_float(ws.isa(), base, y, &f, direction),
+        let in_range = match self.mode {
+            Some((Some(grid), direction)) => apply_part(isa, grid, base, y, f, direction),
+            Some((None, direction)) => apply_float(isa, base, y, f, direction),
+            None => {
+                y.copy_from_slice(f);
+                true
+            }
         };
         if !in_range {
             self.left_range.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::gemm::PackedWeight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output, Sink};
-use crate::rows::for_chunks;
+use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
@@ -88,9 +88,7 @@ impl WindowAttention<'_> {
             for row in rows {
                 let to = places[row] * width;
                 // SAFETY: every token has one place.
-                unsafe {
-                    sink.write(ws, to..to + width, |f| f.copy_from_slice(&y[row * width..(row + 1) * width]));
-                }
+                unsafe { sink.put(ws.isa(), to..to + width, &y[row * width..(row + 1) * width]) };
             }
         });
         sink.finish()?;
@@ -203,13 +201,7 @@ impl WindowAttention<'_> {
 
     /// The bias as heads x queries x keys.
     fn bias(&self, ws: &Workspace) -> Buffer {
-        let tokens = self.window * self.window;
-        let mut bias = ws.take(self.heads * tokens * tokens);
-        for (at, bias) in bias.iter_mut().enumerate() {
-            let (head, i, j) = (at / (tokens * tokens), at / tokens % tokens, at % tokens);
-            *bias = self.table[self.relative(i, j) * self.heads + head];
-        }
-        bias
+        self.scores(self.heads, ws, |head, i, j| self.table[self.relative(i, j) * self.heads + head])
     }
 
     /// For each window `-inf` between tokens that only the roll made neighbours: windows x queries x keys.
@@ -218,19 +210,39 @@ impl WindowAttention<'_> {
             return None;
         }
         let (side, across) = (self.window, self.images.width / self.window);
-        let tokens = side * side;
         // A rolled row or column came from before the wrap, or from after it.
         let wrapped = |n: usize, size: usize| n >= size - self.shift;
         let region = |window: usize, token: usize| {
             let (y, x) = (window / across * side + token / side, window % across * side + token % side);
             (wrapped(y, self.images.height), wrapped(x, self.images.width))
         };
-        let mut hidden = ws.take(self.images.pixels() / tokens * tokens * tokens);
-        for (at, hidden) in hidden.iter_mut().enumerate() {
-            let (window, i, j) = (at / (tokens * tokens), at / tokens % tokens, at % tokens);
-            *hidden = if region(window, i) == region(window, j) { 0.0 } else { f32::NEG_INFINITY };
+        Some(self.scores(self.images.pixels() / (side * side), ws, |window, i, j| {
+            if region(window, i) == region(window, j) { 0.0 } else { f32::NEG_INFINITY }
+        }))
+    }
+
+    /// Tables of `value(table, query, key)`: tables x queries x keys.
+    fn scores(
+        &self,
+        tables: usize,
+        ws: &Workspace,
+        value: impl Fn(usize, usize, usize) -> f32 + Sync,
+    ) -> Buffer {
+        let tokens = self.window * self.window;
+        let mut scores = ws.take(tables * tokens * tokens);
+        {
+            let scores = Shared::new(&mut scores);
+            for_each(tables, |table| {
+                // SAFETY: tables do not overlap.
+                let to = unsafe { scores.slice(table * tokens * tokens..(table + 1) * tokens * tokens) };
+                for (i, row) in to.chunks_exact_mut(tokens).enumerate() {
+                    for (j, score) in row.iter_mut().enumerate() {
+                        *score = value(table, i, j);
+                    }
+                }
+            });
         }
-        Some(hidden)
+        scores
     }
 
     fn check(&self, x: &[f32]) {

@@ -1,5 +1,7 @@
 //! The stem of vision transformers: an image cut into patches, each mapped to a token; positions or a norm may follow.
 
+mod fused;
+
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
@@ -7,6 +9,7 @@ use burn::tensor::Tensor;
 use burn::tensor::module::unfold4d;
 use burn::tensor::ops::UnfoldOptions;
 
+use crate::kernels::Packed;
 use crate::{Context, Error, Footprint, Gradients, Precision, Result, Stem, Streams};
 
 use super::Initial;
@@ -118,7 +121,7 @@ impl Patches {
 
 impl Stem<3> for Patches {
     type Input = Tensor<4>;
-    /// The patches, and the tokens normalised with their scale.
+    /// The patches, and for a norm: the tokens normalised and their scales, or on fused kernels the tokens and their statistics.
     type Saved = (Tensor<2>, Option<(Tensor<3>, Tensor<3>)>);
 
     fn check(&self, images: &Tensor<4>) -> Result<()> {
@@ -133,9 +136,13 @@ impl Stem<3> for Patches {
         Ok(())
     }
 
-    fn forward_saving(&self, images: Tensor<4>, _: &Context<'_>) -> (Streams<3>, Self::Saved) {
+    fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<3>, Self::Saved) {
         let batch = images.dims()[0];
         let patches = self.cut(images);
+        if self.fuses(context) {
+            let (tokens, normed) = self.fused_tokens(patches.clone(), batch, context);
+            return (Streams::duplicate(tokens), (patches, normed));
+        }
         let tokens = linear(patches.clone(), &self.projection, Precision::F32);
         let mut tokens = tokens.reshape([batch, self.grid().pow(2), self.width]);
         if let Some(positions) = &self.positions {
@@ -151,35 +158,49 @@ impl Stem<3> for Patches {
 
     fn vjp(
         &self,
-        (patches, normalised): Self::Saved,
+        (patches, normed): Self::Saved,
         dx: Streams<3>,
-        _: &Context<'_>,
+        context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let mut dtokens = dx.x1 + dx.x2;
-        if let (Some(norm), Some((normalised, scale))) = (&self.norm, normalised) {
-            dtokens = norm_vjp(normalised, scale, dtokens, norm, gradients);
-        }
+        let fuses = self.fuses(context);
+        let dtokens = if fuses {
+            self.fused_tokens_vjp(normed, (dx.x1, dx.x2), context, gradients)
+        } else {
+            let dtokens = dx.x1 + dx.x2;
+            match (&self.norm, normed) {
+                (Some(norm), Some((normalised, scale))) => {
+                    norm_vjp(normalised, scale, dtokens, norm, gradients)
+                }
+                _ => dtokens,
+            }
+        };
         let [batch, tokens, width] = dtokens.dims();
         if let Some(positions) = &self.positions {
             gradients.add(positions, || dtokens.clone().sum_dim(0).squeeze_dim(0));
         }
         // Nothing before the stem needs the patches' own gradient.
-        linear_weights_vjp(
-            || patches,
-            &dtokens.reshape([batch * tokens, width]),
-            &self.projection,
-            gradients,
-        );
+        let dtokens = dtokens.reshape([batch * tokens, width]);
+        if fuses {
+            self.fused_projection_vjp(patches, dtokens, context, gradients);
+        } else {
+            linear_weights_vjp(|| patches, &dtokens, &self.projection, gradients);
+        }
     }
 
-    fn footprint(&self, batch: usize, _: &Context<'_>) -> Option<([usize; 3], Footprint)> {
+    fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 3], Footprint)> {
         let tokens = self.grid().pow(2);
         let pixels = (batch * tokens * self.channels * self.kernel.pow(2) * size_of::<f32>()) as u64;
         let stream = (batch * tokens * self.width * size_of::<f32>()) as u64;
-        let scale = (batch * tokens * size_of::<f32>()) as u64;
-        let normalised = if self.norm.is_some() { stream + scale } else { 0 };
-        let size = Footprint { saved: pixels + normalised, forward: stream, vjp: stream };
+        // A scale of each token, or a mean and a scale.
+        let row = (batch * tokens * size_of::<f32>()) as u64;
+        let (rows, packed) = if self.fuses(context) {
+            (2 * row, Packed::bytes(self.channels * self.kernel.pow(2), self.width))
+        } else {
+            (row, 0)
+        };
+        let normed = if self.norm.is_some() { stream + rows } else { 0 };
+        let size = Footprint { saved: pixels + normed, forward: stream + packed, vjp: stream };
         Some(([batch, tokens, self.width], size))
     }
 }
