@@ -5,11 +5,12 @@
 //! there would be fewer such tasks than threads. Here each transformed filter is read once, each weight gradient is one
 //! product without partial sums, and there are 36 tasks at any size of the batch.
 
-use super::Images;
-use super::three::{Conv3x3, Done, Fill, Frames};
+use super::ring::Ring;
+use super::source::Source;
+use super::three::{Conv3x3, Done};
 use super::tiles::{
-    Layout, Span, Tiling, Transformed, frame_depth, gather_input, gather_output_gradient,
-    scatter_input_gradient, scatter_output,
+    Gather, Layout, Span, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient,
+    scatter_output,
 };
 use super::weight::filter_gradient;
 use crate::gemm::{Init, Mat, Right, Target, multiply};
@@ -34,48 +35,29 @@ impl Tiles {
         Self { data: ws.take(layout.len()), layout, tiling, count, channels }
     }
 
-    /// The tiles of one image.
-    fn span(&self, image: usize) -> Span {
-        let tiles = 0..self.tiling.count();
-        let at = image * tiles.end;
-        Span { tiling: self.tiling, depth: frame_depth(self.channels), tiles, at, layout: self.layout }
+    /// A strip of one image.
+    fn span(&self, ring: &Ring, image: usize, strip: usize) -> Span {
+        let at = image * self.tiling.count() + strip * self.tiling.across;
+        let (tiling, layout) = (self.tiling, self.layout);
+        Span { tiling, depth: ring.depth(), rows: ring.rows(strip), tiles: 0..tiling.across, at, layout }
     }
 
-    /// Fills and transforms each image.
-    fn gather(
-        &mut self,
-        conv: &Conv3x3,
-        fill: Fill,
-        pass: impl Fn(&[f32], &mut Transformed<'_>, &Span) + Sync,
-        ws: &Workspace,
-    ) {
-        let (spans, channels): (Vec<Span>, usize) =
-            ((0..conv.images.batch).map(|image| self.span(image)).collect(), self.channels);
-        let data = Shared::new(&mut self.data);
-        for_each(conv.images.batch, |image| {
-            let mut frames = Frames::bordered(conv.images, 1, channels, ws);
-            let mut frame = frames.frame(0);
-            fill(image, &mut frame);
-            // SAFETY: each image has its own rows.
-            pass(frame.data, &mut unsafe { Transformed::part(&data) }, &spans[image]);
-        });
-    }
-
-    /// Transforms each image back and hands it over.
-    fn scatter(
-        &self,
-        conv: &Conv3x3,
-        frames: impl Fn(Images, usize, usize, &Workspace) -> Frames + Sync,
-        pass: impl Fn(&[f32], &mut [f32], &Span) + Sync,
-        done: Done,
-        ws: &Workspace,
-    ) {
-        for_each(conv.images.batch, |image| {
-            let mut frames = frames(conv.images, 1, self.channels, ws);
-            let frame = frames.frame(0);
-            pass(&self.data, frame.data, &self.span(image));
-            done(image, &frame);
-        });
+    /// Reads and transforms each image.
+    fn gather(&mut self, conv: &Conv3x3, source: Source, pass: Gather, ws: &Workspace) {
+        let mut data = std::mem::replace(&mut self.data, ws.take(0));
+        {
+            let data = Shared::new(&mut data);
+            for_each(conv.images.batch, |image| {
+                let mut ring = Ring::bordered(conv.images, self.channels, ws);
+                // SAFETY: each image has its own rows.
+                let mut to = unsafe { Transformed::part(&data) };
+                for strip in 0..self.tiling.down {
+                    ring.fill(ws.isa(), &source, image, strip);
+                    pass(ws.isa(), &ring.data, &mut to, &self.span(&ring, image, strip));
+                }
+            });
+        }
+        self.data = data;
     }
 }
 
@@ -113,11 +95,11 @@ impl Points {
 }
 
 impl Conv3x3<'_> {
-    pub(super) fn run_by_points(&self, fill: Fill, done: Done, ws: &Workspace) {
+    pub(super) fn run_by_points(&self, source: Source, done: Done, ws: &Workspace) {
         let isa = ws.isa();
         let mut v = Tiles::new(self, self.weight.inputs(), ws);
         let mut m = Tiles::new(self, self.weight.outputs(), ws);
-        v.gather(self, fill, |frame, to, span| gather_input(isa, frame, to, span), ws);
+        v.gather(self, source, gather_input, ws);
         let (of_v, of_m) = (Points::of(&v), Points::of(&m));
         let data = Shared::new(&mut m.data);
         for_each(36, |point| {
@@ -126,27 +108,28 @@ impl Conv3x3<'_> {
             let to = of_m.target(unsafe { of_m.part(&data, point) });
             multiply(isa, left, Right::Packed(self.weight.forward[point].data()), to, Init::Zero);
         });
-        m.scatter(
-            self,
-            Frames::blank,
-            |tiles, frame, span| scatter_output(isa, tiles, frame, span),
-            done,
-            ws,
-        );
+        for_each(self.images.batch, |image| {
+            let mut ring = Ring::blank(self.images, self.weight.outputs(), ws);
+            for strip in 0..m.tiling.down {
+                let span = m.span(&ring, image, strip);
+                scatter_output(isa, &m.data, &mut ring.data, &span);
+                done(image, &ring.outputs(strip));
+            }
+        });
     }
 
     pub(super) fn run_vjp_by_points(
         &self,
-        fill_x: Fill,
-        fill_dy: Fill,
+        source_x: Source,
+        source_dy: Source,
         done: Option<Done>,
         dw: &mut [f32],
         ws: &Workspace,
     ) {
         let (isa, inputs, outputs) = (ws.isa(), self.weight.inputs(), self.weight.outputs());
         let (mut v, mut m) = (Tiles::new(self, inputs, ws), Tiles::new(self, outputs, ws));
-        v.gather(self, fill_x, |frame, to, span| gather_input(isa, frame, to, span), ws);
-        m.gather(self, fill_dy, |frame, to, span| gather_output_gradient(isa, frame, to, span), ws);
+        v.gather(self, source_x, gather_input, ws);
+        m.gather(self, source_dy, gather_output_gradient, ws);
         let (of_v, of_m) = (Points::of(&v), Points::of(&m));
         let du_layout = Layout::new(isa, inputs, outputs);
         let mut du = ws.take(du_layout.len());
@@ -167,10 +150,15 @@ impl Conv3x3<'_> {
             });
         }
         if let Some(done) = done {
-            let back = |tiles: &[f32], frame: &mut [f32], span: &Span| {
-                scatter_input_gradient(isa, tiles, frame, span);
-            };
-            v.scatter(self, Frames::zeroed, back, done, ws);
+            for_each(self.images.batch, |image| {
+                let mut ring = Ring::blank(self.images, inputs, ws);
+                for strip in 0..v.tiling.down {
+                    ring.clear(strip);
+                    let span = v.span(&ring, image, strip);
+                    scatter_input_gradient(isa, &v.data, &mut ring.data, &span);
+                    done(image, &ring.finished(strip));
+                }
+            });
         }
         filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
     }
