@@ -15,7 +15,7 @@ use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::workspace::{Buffer, Workspace};
+use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Rows of pixels that a convolution finishes at once.
 const STRIP: usize = 4;
@@ -123,6 +123,7 @@ impl Branch<'_> {
         let (isa, images) = (ws.isa(), self.images);
         let (inputs, channels) = (self.first.weight.inputs(), self.second.weight.outputs());
         assert_eq!((dy.len(), dx.len()), (images.len(channels), x.len()), "dy and dx do not fit");
+        let past = beyond_caches(dy.len());
         let size = images.pixels() * channels;
         let image = |i: usize| i * size..(i + 1) * size;
         let (map1, map2) = (self.first.norm.map(&saved.first, ws), self.second.norm.map(&saved.second, ws));
@@ -135,7 +136,7 @@ impl Branch<'_> {
                 let (dz, sums) = unsafe { (dz.slice(image(i)), part(&sums, i, channels)) };
                 let skip = self.residual.then(|| &x[image(i)]);
                 let mask = Mask { skip, ..Mask::RELU };
-                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, mask, dz, sums);
+                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, mask, dz, sums, past);
             });
         }
         let back = self.second.norm.back(&saved.second, &sums, second.norm, ws);
@@ -150,7 +151,7 @@ impl Branch<'_> {
                     let row = at..at + images.width * channels;
                     // SAFETY: each row is finished once, those of an image one after the other.
                     let (dn, sums) = unsafe { (dn.slice(row.clone()), part(&sums, i, channels)) };
-                    masked(isa, line, lines.depth(), &saved.c1[row], &map1, Mask::RELU, dn, sums);
+                    masked(isa, line, lines.depth(), &saved.c1[row], &map1, Mask::RELU, dn, sums, past);
                 }
             };
             let x = self.source(channels, Kind::Activated { c: &saved.c1, map: &map1 });
@@ -167,7 +168,7 @@ impl Branch<'_> {
                 // SAFETY: each row is finished once.
                 let dx = unsafe { dx.slice(row.clone()) };
                 let skip = self.residual.then(|| &dz[row.clone()]);
-                add_pixels(isa, line, lines.depth(), inputs, skip, base.part(row), dx);
+                add_pixels(isa, line, lines.depth(), inputs, skip, base.part(row), dx, past);
             }
         };
         let x = self.source(inputs, Kind::Plain(x));
@@ -194,15 +195,11 @@ impl Branch<'_> {
             self.conv(layer).run(
                 self.source(layer.weight.inputs(), kind),
                 &|i, lines| {
-                    copy_out(&c, images, channels)(i, lines);
-                    let at = (i * images.height + lines.start) * images.width * channels;
-                    let strip = i * strips + lines.start / STRIP;
-                    // SAFETY: each row is finished once, and so is each strip.
-                    let (c, part) = unsafe {
-                        let rows = at..at + lines.len() * images.width * channels;
-                        (c.slice(rows), part(&parts, strip, channels))
-                    };
-                    moments(ws.isa(), c, channels, part);
+                    copy_out(&c, images, channels, ws.isa())(i, lines);
+                    // SAFETY: each strip is finished once.
+                    let part = unsafe { part(&parts, i * strips + lines.start / STRIP, channels) };
+                    let rows: Vec<&[f32]> = lines.each().map(|(_, row)| row).collect();
+                    moments(ws.isa(), &rows, lines.depth(), channels, part);
                 },
                 ws,
             );
@@ -224,13 +221,14 @@ impl Branch<'_> {
         let channels = self.second.weight.outputs();
         let size = self.images.pixels() * channels;
         let sink = Sink::new(output, c2.len());
+        let past = sink.is_beyond_caches();
         for_each(self.images.batch, |i| {
             let span = i * size..(i + 1) * size;
             let skip = self.residual.then(|| &x[span.clone()]);
             // SAFETY: images do not overlap.
             unsafe {
                 sink.write(ws, span.clone(), |y| {
-                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels);
+                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels, past);
                 });
             }
         });

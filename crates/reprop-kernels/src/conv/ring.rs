@@ -119,11 +119,6 @@ pub(crate) struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// How many.
-    pub(crate) fn len(&self) -> usize {
-        self.end - self.start
-    }
-
     /// Distance between pixels.
     pub(crate) fn depth(&self) -> usize {
         self.ring.depth()

@@ -34,7 +34,9 @@ impl Source<'_> {
                     to[..self.channels].copy_from_slice(from);
                 }
             }
-            Kind::Activated { c, map } => affine(isa, &c[span], self.channels, map, None, true, row, depth),
+            Kind::Activated { c, map } => {
+                affine(isa, &c[span], self.channels, map, None, true, row, depth, false);
+            }
             Kind::ThroughNorm { dn, c, back } => gradient(isa, &dn[span.clone()], &c[span], back, row, depth),
         }
     }

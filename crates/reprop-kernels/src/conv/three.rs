@@ -18,10 +18,12 @@ use super::tiles::{
 };
 use super::weight::filter_gradient;
 use super::{Images, WinogradWeight};
+use crate::batch_norm::copy_pixels;
 use crate::gemm::{Init, Mat, Right, Target, multiply};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::workspace::{Buffer, Workspace};
+use crate::simd::Isa;
+use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Tiles of a task, about.
 const TILES: usize = 64;
@@ -63,7 +65,7 @@ impl Conv3x3<'_> {
             "images do not fit"
         );
         let y = Shared::new(y);
-        self.run(self.plain(x, inputs), &copy_out(&y, self.images, outputs), ws);
+        self.run(self.plain(x, inputs), &copy_out(&y, self.images, outputs, ws.isa()), ws);
     }
 
     /// `dx` and `dw`, both overwritten.
@@ -80,7 +82,7 @@ impl Conv3x3<'_> {
         assert_eq!(dx.len(), x.len(), "dx must be like x");
         let dx = Shared::new(dx);
         let (x, dy) = (self.plain(x, inputs), self.plain(dy, outputs));
-        self.run_vjp(x, dy, Some(&copy_out(&dx, self.images, inputs)), dw, ws);
+        self.run_vjp(x, dy, Some(&copy_out(&dx, self.images, inputs, ws.isa())), dw, ws);
     }
 
     fn plain<'b>(&self, x: &'b [f32], channels: usize) -> Source<'b> {
@@ -210,20 +212,16 @@ pub(crate) fn copy_out<'a>(
     y: &'a Shared<'a>,
     images: Images,
     channels: usize,
+    isa: Isa,
 ) -> impl Fn(usize, &Lines) + Sync + 'a {
+    let past = beyond_caches(y.len());
     move |image, lines| {
-        let (depth, row) = (lines.depth(), images.width * channels);
+        let row = images.width * channels;
         for (line, from) in lines.each() {
             let at = (image * images.height + line) * row;
             // SAFETY: each row is finished once.
             let to = unsafe { y.slice(at..at + row) };
-            if depth == channels {
-                to.copy_from_slice(from);
-            } else {
-                for (to, from) in to.chunks_exact_mut(channels).zip(from.chunks_exact(depth)) {
-                    to.copy_from_slice(&from[..channels]);
-                }
-            }
+            copy_pixels(isa, from, lines.depth(), channels, to, past);
         }
     }
 }

@@ -193,7 +193,6 @@ dispatch! {
                 }
             }
         }
-        s.fence();
     }
 }
 
