@@ -69,14 +69,4 @@ impl Run {
         }
         runs
     }
-
-    /// The rows of pixels, counted over all images, that a run like this one reads after it: first, and how many.
-    pub(super) fn rows_after(&self, images: Images) -> (usize, usize) {
-        let strips = self.pieces.iter().filter(|piece| piece.closes()).count();
-        let next = self.pieces.last().map_or(0, |last| {
-            let row = 4 * (last.strip + usize::from(last.closes())) + 1;
-            last.image * images.height + row.min(images.height)
-        });
-        (next, 4 * strips)
-    }
 }

@@ -2,8 +2,7 @@
 //!
 //! A task takes a few whole images, a run of tiles at a time, through all three steps, so that transformed tiles stay in
 //! cache. Images are read from their [source](super::source) strip by strip and handed over as soon as a strip's rows are
-//! finished: that is where norms, activations, skips and statistics are fused. While a run is multiplied, what the next one
-//! will read is on its way from memory.
+//! finished: that is where norms, activations, skips and statistics are fused.
 //!
 //! Backward: `dM` once for both gradients, `dU += Vᵀ dM` with `V` transformed again, `dV = dM Uᵀ` over `V`, scattered. A
 //! group of tasks adds its `dU` up in order; groups are few and fixed by shape, and added in order at the end.
@@ -28,11 +27,9 @@ use crate::workspace::{Buffer, Workspace, beyond_caches};
 /// Tiles of a task, about.
 const TILES: usize = 64;
 
-/// Tiles of a run forward: with 64 channels its matrices and the filters' fill three quarters of a second-level cache.
-const RUN: usize = 32;
-
-/// Tiles of a run backward, where longer runs read and write the sums of the weight's gradient less often.
-const RUN_BACK: usize = 64;
+/// Tiles of a run: whole register tiles of every instruction set. With 64 channels a run's matrices and the filters' fill
+/// three quarters of a second-level cache of two megabytes.
+const RUN: usize = 48;
 
 /// Partial sums of the weight's gradient: at most this many.
 const GROUPS: usize = 8;
@@ -114,9 +111,7 @@ impl Conv3x3<'_> {
             let mut m = Matrices::new(ws, RUN, self.weight.outputs());
             for run in Run::all(self.images, self.block_images(block..block + 1), RUN) {
                 v.gather(&run, &mut x, source, gather_input, ws);
-                let next = run.rows_after(self.images);
                 for (point, u) in self.weight.forward.iter().enumerate() {
-                    source.fetch(isa, next, point, 36);
                     let c = m.target(point, run.tiles);
                     multiply(isa, v.matrix(point, run.tiles), Right::Packed(u.data()), c, Init::Zero);
                 }
@@ -174,16 +169,13 @@ impl Conv3x3<'_> {
         let mut x = Ring::bordered(self.images, inputs, ws);
         let mut dy = Ring::bordered(self.images, outputs, ws);
         let mut dx = Ring::blank(self.images, inputs, ws);
-        let mut v = Matrices::new(ws, RUN_BACK, inputs);
-        let mut m = Matrices::new(ws, RUN_BACK, outputs);
-        for run in Run::all(self.images, images, RUN_BACK) {
+        let mut v = Matrices::new(ws, RUN, inputs);
+        let mut m = Matrices::new(ws, RUN, outputs);
+        for run in Run::all(self.images, images, RUN) {
             v.gather(&run, &mut x, source_x, gather_input, ws);
             m.gather(&run, &mut dy, source_dy, gather_output_gradient, ws);
-            let next = run.rows_after(self.images);
             let du = du.chunks_exact_mut(du_layout.matrix);
             for (point, (u, du)) in self.weight.backward.iter().zip(du).enumerate() {
-                source_x.fetch(isa, next, point, 36);
-                source_dy.fetch(isa, next, point, 36);
                 let c = Target::new(du, inputs, outputs, du_layout.row);
                 multiply(isa, v.matrix(point, run.tiles).t(), m.rows(point), c, init);
                 if done.is_some() {

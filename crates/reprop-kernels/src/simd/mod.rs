@@ -159,10 +159,6 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     #[inline(always)]
     fn prefetch(self, _p: *const f32) {}
 
-    /// Asks the second-level cache for the line at `p`, likewise.
-    #[inline(always)]
-    fn prefetch_far(self, _p: *const f32) {}
-
     /// Stores past the caches, where the set can, for memory that is written in whole lines and not read soon: it is neither
     /// fetched first nor does it drive out what is needed. Other threads see it after [`fence`].
     ///
