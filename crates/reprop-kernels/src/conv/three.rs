@@ -34,8 +34,11 @@ const RUN: usize = 48;
 /// Partial sums of the weight's gradient: at most this many.
 const GROUPS: usize = 8;
 
-/// With fewer blocks than this, tasks are [points](super::points) instead.
+/// With fewer blocks than this, tasks are [points](super::points) instead,
 const FEW_BLOCKS: usize = 16;
+
+/// and likewise with more floats of transformed filters than this: half of a second-level cache of two megabytes.
+const MANY_FILTERS: usize = 1 << 18;
 
 /// A 3x3 convolution of a batch of images.
 #[derive(Clone, Copy, Debug)]
@@ -95,12 +98,16 @@ impl Conv3x3<'_> {
         if self.images.is_empty() { 0 } else { self.images.batch.div_ceil(self.block()) }
     }
 
+    fn is_by_points(&self) -> bool {
+        self.blocks() < FEW_BLOCKS || 36 * self.weight.inputs() * self.weight.outputs() > MANY_FILTERS
+    }
+
     fn block_images(&self, blocks: Range<usize>) -> Range<usize> {
         blocks.start * self.block()..(blocks.end * self.block()).min(self.images.batch)
     }
 
     pub(crate) fn run(&self, source: Source, done: Done, ws: &Workspace) {
-        if self.blocks() < FEW_BLOCKS {
+        if self.is_by_points() {
             return self.run_by_points(source, done, ws);
         }
         let isa = ws.isa();
@@ -134,8 +141,8 @@ impl Conv3x3<'_> {
         dw: &mut [f32],
         ws: &Workspace,
     ) {
-        if self.blocks() < FEW_BLOCKS {
-            return self.run_vjp_by_points(source_x, source_dy, done, dw, ws);
+        if self.is_by_points() {
+            return self.run_vjp_by_points((source_x, source_dy), done, dw, ws);
         }
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         let in_group = self.blocks().div_ceil(GROUPS).max(1);
