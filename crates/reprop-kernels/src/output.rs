@@ -9,7 +9,7 @@ use crate::grid::{Direction, Grid, GridOverflow, apply_part};
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
 use crate::sweep::sweep;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, beyond_caches};
 
 /// What becomes of `f(x)`.
 #[derive(Debug)]
@@ -77,6 +77,11 @@ impl<'a> Sink<'a> {
         assert_eq!(y.len(), len, "output must hold {len} floats");
         assert!(base.is_none_or(|base| base.len() == len), "base must hold {len} floats");
         Self { y: Shared::new(y), base, mode, left_range: AtomicBool::new(false) }
+    }
+
+    /// Whether `compute` writes where the output goes, and it is better written past the caches.
+    pub(crate) fn is_beyond_caches(&self) -> bool {
+        self.mode.is_none() && beyond_caches(self.y.len())
     }
 
     /// Has `compute` write `f` for elements `range`, and puts it where it belongs.

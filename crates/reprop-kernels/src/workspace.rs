@@ -40,6 +40,12 @@ impl Line {
 
 const LINE: usize = 16;
 
+/// Whether a tensor of so many floats is better written past the caches: nothing of it would be left there when it is read,
+/// and what is there would be lost.
+pub(crate) fn beyond_caches(len: usize) -> bool {
+    len > 1 << 20
+}
+
 /// A pool of buffers and the instruction set to compute on; cheap to clone, shared between threads.
 #[derive(Clone, Debug)]
 pub struct Workspace {

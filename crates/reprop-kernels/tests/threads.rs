@@ -97,11 +97,11 @@ fn pool_bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(4);
     let (channels, slide) = (19, Slide { kernel: 3, stride: 2, padding: 1 });
     let (x, dy) = (rng.vec(IMAGES.len(channels)), rng.vec(slide.output(IMAGES).len(channels)));
-    assert_thread_invariant("pools", |_| {
+    assert_thread_invariant("pools", |ws| {
         let mut y = vec![0.0; dy.len()];
         let (mut most, mut mean) = (vec![0.0; x.len()], vec![0.0; x.len()]);
-        pool::max_forward(IMAGES, slide, channels, &x, &mut y);
-        pool::max_vjp(IMAGES, slide, channels, &x, &dy, &mut most);
+        pool::max_forward(ws.isa(), IMAGES, slide, channels, &x, &mut y);
+        pool::max_vjp(ws.isa(), IMAGES, slide, channels, &x, &dy, &mut most);
         pool::average_vjp(IMAGES, slide, channels, &dy, &mut mean);
         vec![y, most, mean]
     });

@@ -308,8 +308,8 @@ fn convolution_kernels_stay_inside_their_slices() {
         conv.forward(x.get(), small.get_mut(), ws);
         odd!(dfilter: 27);
         conv.vjp(x.get(), small.get(), dx.get_mut(), dfilter.get_mut(), ws);
-        pool::max_forward(images, slide, channels, x.get(), small.get_mut());
-        pool::max_vjp(images, slide, channels, x.get(), small.get(), dx.get_mut());
+        pool::max_forward(ws.isa(), images, slide, channels, x.get(), small.get_mut());
+        pool::max_vjp(ws.isa(), images, slide, channels, x.get(), small.get(), dx.get_mut());
         pool::average_vjp(images, slide, channels, small.get(), dx.get_mut());
         finite!(small, dx, dw, dfilter);
     });

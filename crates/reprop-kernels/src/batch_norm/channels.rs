@@ -1,28 +1,48 @@
 //! Passes over rows of channels with one coefficient for each channel.
 //!
-//! Rows of one operand may be further apart than its channels (`stride`): the pixels of a convolution's frame.
+//! Rows of one operand may be further apart than its channels (`stride`): the pixels of a convolution's frame. Results that
+//! are too long for the caches may be stored `past` them.
 
 use crate::output::Base;
-use crate::simd::dispatch;
+use crate::simd::{Simd, dispatch};
 use crate::sweep::sweep;
 
+/// Stores a vector of a row: past the caches if `past`, which [`whole`] has to have granted.
+macro_rules! put {
+    ($s:ident, $store:ident, $past:ident, $y:expr, $c:expr, $v:expr) => {
+        if $past {
+            let at = &mut $y[$c..$c + S::LANES];
+            // SAFETY: a whole vector, aligned because the first row is and rows are whole vectors.
+            unsafe { $s.stream_ptr(at.as_mut_ptr(), $v) };
+        } else {
+            $store($s, $y, $c, $v);
+        }
+    };
+}
+
+/// Whether rows of `channels` floats from the start of `y` on are whole vectors, aligned to their size.
+#[inline(always)]
+fn whole<S: Simd>(_: S, y: &[f32], channels: usize) -> bool {
+    channels.is_multiple_of(S::LANES) && (y.as_ptr() as usize).is_multiple_of(S::LANES * size_of::<f32>())
+}
+
 dispatch! {
-    /// Mean and centred squares of each channel of `x` (rows x channels) into `out` (means, then squares).
-    pub(crate) fn moments(s: Isa, x: &[f32], channels: usize, out: &mut [f32]) {
+    /// Mean and centred squares of each channel of the rows in `x`, `stride` apart, into `out` (means, then squares).
+    pub(crate) fn moments(s: Isa, x: &[&[f32]], stride: usize, channels: usize, out: &mut [f32]) {
         let (mean, squares) = out.split_at_mut(channels);
         mean.fill(0.0);
         squares.fill(0.0);
-        for x in x.chunks_exact(channels) {
+        for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
             sweep!(s, channels, c, load, store, {
                 let sum = s.add(load(s, mean, c, 0.0), load(s, x, c, 0.0));
                 store(s, mean, c, sum);
             });
         }
-        let count = (x.len() / channels).max(1) as f32;
+        let count = (x.iter().map(|x| x.len()).sum::<usize>() / stride).max(1) as f32;
         for m in mean.iter_mut() {
             *m /= count;
         }
-        for x in x.chunks_exact(channels) {
+        for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
             sweep!(s, channels, c, load, store, {
                 let d = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));
                 let sum = s.fma(d, d, load(s, squares, c, 0.0));
@@ -36,8 +56,10 @@ dispatch! {
     /// `y = a x + b (+ skip)`, then ReLU if wanted; `map` begins with `a` and `b`.
     pub(crate) fn affine(
         s: Isa, x: &[f32], channels: usize, map: &[f32], skip: Option<&[f32]>, relu: bool, y: &mut [f32], stride: usize,
+        past: bool,
     ) {
         let (a, b) = (&map[..channels], &map[channels..2 * channels]);
+        let past = past && stride == channels && whole(s, y, channels);
         for (i, (x, y)) in x.chunks_exact(channels).zip(y.chunks_exact_mut(stride)).enumerate() {
             let skip = skip.map(|skip| &skip[i * channels..(i + 1) * channels]);
             let y = &mut y[..channels];
@@ -46,7 +68,7 @@ dispatch! {
                 if let Some(skip) = skip {
                     v = s.add(v, load(s, skip, c, 0.0));
                 }
-                store(s, y, c, if relu { s.max(v, s.zero()) } else { v });
+                put!(s, store, past, y, c, if relu { s.max(v, s.zero()) } else { v });
             });
         }
     }
@@ -73,9 +95,11 @@ dispatch! {
     /// added. Rows of `dy` are `dy.len() / rows` apart; `map` holds `a`, `b`, `μ` and `r`.
     pub(crate) fn masked(
         s: Isa, dy: &[f32], stride: usize, x: &[f32], map: &[f32], mask: Mask, dz: &mut [f32], sums: &mut [f32],
+        past: bool,
     ) {
         let Mask { relu, skip, beside } = mask;
         let channels = map.len() / 4;
+        let past = past && whole(s, dz, channels);
         let (a, rest) = map.split_at(channels);
         let (b, rest) = rest.split_at(channels);
         let (mean, r) = rest.split_at(channels);
@@ -104,7 +128,7 @@ dispatch! {
                 store(s, first, c, sum);
                 let sum = s.fma(d, hat, load(s, second, c, 0.0));
                 store(s, second, c, sum);
-                store(s, dz, c, d);
+                put!(s, store, past, dz, c, d);
             });
         }
     }
@@ -130,10 +154,25 @@ dispatch! {
 }
 
 dispatch! {
+    /// `y = x` in rows of `channels` floats, those of `x` being `stride` apart.
+    pub(crate) fn copy_pixels(s: Isa, x: &[f32], stride: usize, channels: usize, y: &mut [f32], past: bool) {
+        let past = past && whole(s, y, channels);
+        for (x, y) in x.chunks_exact(stride).zip(y.chunks_exact_mut(channels)) {
+            let x = &x[..channels];
+            sweep!(s, channels, c, load, store, {
+                put!(s, store, past, y, c, load(s, x, c, 0.0));
+            });
+        }
+    }
+}
+
+dispatch! {
     /// `dx = base + d (+ skip)`, the pixels of `d` being `stride` apart.
     pub(crate) fn add_pixels(
         s: Isa, d: &[f32], stride: usize, channels: usize, skip: Option<&[f32]>, base: Base, dx: &mut [f32],
+        past: bool,
     ) {
+        let past = past && whole(s, dx, channels);
         for (i, (d, dx)) in d.chunks_exact(stride).zip(dx.chunks_exact_mut(channels)).enumerate() {
             let span = i * channels..(i + 1) * channels;
             let skip = skip.map(|skip| &skip[span.clone()]);
@@ -148,7 +187,7 @@ dispatch! {
                     Base::Itself => v = s.add(v, load(s, dx, c, 0.0)),
                     Base::Other(base) => v = s.add(v, load(s, &base[span.clone()], c, 0.0)),
                 }
-                store(s, dx, c, v);
+                put!(s, store, past, dx, c, v);
             });
         }
     }

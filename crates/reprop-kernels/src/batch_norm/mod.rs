@@ -9,7 +9,7 @@
 
 mod channels;
 
-pub(crate) use channels::{Mask, add_pixels, affine, gradient, masked, moments};
+pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
 
 use crate::gemm::blocks;
 use crate::rows::for_each;
@@ -107,7 +107,7 @@ impl BatchNorm<'_> {
             // SAFETY: parts do not overlap.
             let y = unsafe { y.slice(span.clone()) };
             let skip = skip.map(|skip| &skip[span.clone()]);
-            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels);
+            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels, false);
         });
     }
 
@@ -139,7 +139,17 @@ impl BatchNorm<'_> {
                 let (sums, dz) = unsafe { (sums.slice(sums_at), dz.slice(at.clone())) };
                 let beside = beside.map(|beside| &beside[at.clone()]);
                 let dy = &dy[at.clone()];
-                masked(ws.isa(), dy, channels, &x[at], &map, Mask { relu, skip: None, beside }, dz, sums);
+                masked(
+                    ws.isa(),
+                    dy,
+                    channels,
+                    &x[at],
+                    &map,
+                    Mask { relu, skip: None, beside },
+                    dz,
+                    sums,
+                    false,
+                );
             });
         }
         let back = self.back(saved, &sums, grads, ws);
@@ -220,7 +230,7 @@ impl Moments {
                 let span = part * PART * channels..((part + 1) * PART).min(rows) * channels;
                 // SAFETY: each part has its own moments.
                 let to = unsafe { parts.slice(part * 2 * channels..(part + 1) * 2 * channels) };
-                moments(ws.isa(), &x[span], channels, to);
+                moments(ws.isa(), &[&x[span]], channels, channels, to);
             });
         }
         let counts: Vec<usize> = blocks(rows, PART).map(|r| r.len()).collect();
@@ -232,13 +242,23 @@ impl Moments {
         let rows = counts.iter().sum::<usize>();
         let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels), rows: Some(rows) };
         let total = rows.max(1) as f64;
+        // Part by part, all channels of one beside each other.
+        let parts = || counts.iter().map(|&n| n as f64).zip(parts.chunks_exact(2 * channels));
+        let mut means = vec![0.0; channels];
+        for (n, part) in parts() {
+            means.iter_mut().zip(part).for_each(|(mean, &m)| *mean += n * f64::from(m));
+        }
+        means.iter_mut().for_each(|mean| *mean /= total);
+        let mut squares = vec![0.0; channels];
+        for (n, part) in parts() {
+            let (part, centred) = part.split_at(channels);
+            for (((sum, mean), &m), &centred) in squares.iter_mut().zip(&means).zip(part).zip(centred) {
+                *sum += f64::from(centred) + n * (f64::from(m) - mean).powi(2);
+            }
+        }
         for c in 0..channels {
-            let at = |part: usize, which: usize| f64::from(parts[(2 * part + which) * channels + c]);
-            let parts = || counts.iter().enumerate();
-            let mean = parts().map(|(p, &n)| n as f64 * at(p, 0)).sum::<f64>() / total;
-            let squares: f64 = parts().map(|(p, &n)| at(p, 1) + n as f64 * (at(p, 0) - mean).powi(2)).sum();
-            moments.mean[c] = mean as f32;
-            moments.variance[c] = (squares / total) as f32;
+            moments.mean[c] = means[c] as f32;
+            moments.variance[c] = (squares[c] / total) as f32;
         }
         moments
     }

@@ -6,16 +6,19 @@
 //! from `c₁`, `c₂` again, a norm's derivative is applied while frames are filled, its sums are taken as images finish.
 //! Saved: `c₁`, `c₂` and the moments.
 
-use super::three::{Conv3x3, Frame, copy_in, copy_out};
+use super::ring::Lines;
+use super::source::{Kind, Source};
+use super::three::{Conv3x3, copy_out};
 use super::{Images, WinogradWeight};
-use crate::batch_norm::{
-    BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, gradient, masked, moments,
-};
+use crate::batch_norm::{BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, masked, moments};
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::workspace::{Buffer, Workspace};
+use crate::workspace::{Buffer, Workspace, beyond_caches};
+
+/// Rows of pixels that a convolution finishes at once.
+const STRIP: usize = 4;
 
 /// A 3x3 convolution and the batch norm after it.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +77,9 @@ impl Branch<'_> {
         ws: &Workspace,
     ) -> Result<BranchSaved, GridOverflow> {
         self.check(x);
-        let (c1, first) = self.layer(self.first, &copy_in(x, self.images, self.first.weight.inputs()), ws);
+        let (c1, first) = self.layer(self.first, Kind::Plain(x), ws);
         let map = self.first.norm.map(&first, ws);
-        let (c2, second) = self.layer(self.second, &self.activated(&c1, &map, ws), ws);
+        let (c2, second) = self.layer(self.second, Kind::Activated { c: &c1, map: &map }, ws);
         self.finish(x, &c2, &self.second.norm.map(&second, ws), output, ws)?;
         Ok(BranchSaved { c1, c2, first, second })
     }
@@ -96,9 +99,9 @@ impl Branch<'_> {
         ws: &Workspace,
     ) -> Result<(), GridOverflow> {
         self.check(x);
-        let (c1, _) = self.layer(self.first, &copy_in(x, self.images, self.first.weight.inputs()), ws);
+        let (c1, _) = self.layer(self.first, Kind::Plain(x), ws);
         let map = self.first.norm.map(first, ws);
-        let (c2, _) = self.layer(self.second, &self.activated(&c1, &map, ws), ws);
+        let (c2, _) = self.layer(self.second, Kind::Activated { c: &c1, map: &map }, ws);
         self.finish(x, &c2, &self.second.norm.map(second, ws), output, ws)
     }
 
@@ -120,6 +123,7 @@ impl Branch<'_> {
         let (isa, images) = (ws.isa(), self.images);
         let (inputs, channels) = (self.first.weight.inputs(), self.second.weight.outputs());
         assert_eq!((dy.len(), dx.len()), (images.len(channels), x.len()), "dy and dx do not fit");
+        let past = beyond_caches(dy.len());
         let size = images.pixels() * channels;
         let image = |i: usize| i * size..(i + 1) * size;
         let (map1, map2) = (self.first.norm.map(&saved.first, ws), self.second.norm.map(&saved.second, ws));
@@ -132,7 +136,7 @@ impl Branch<'_> {
                 let (dz, sums) = unsafe { (dz.slice(image(i)), part(&sums, i, channels)) };
                 let skip = self.residual.then(|| &x[image(i)]);
                 let mask = Mask { skip, ..Mask::RELU };
-                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, mask, dz, sums);
+                masked(isa, &dy[image(i)], channels, &saved.c2[image(i)], &map2, mask, dz, sums, past);
             });
         }
         let back = self.second.norm.back(&saved.second, &sums, second.norm, ws);
@@ -141,84 +145,69 @@ impl Branch<'_> {
         let (mut dn, mut sums) = (ws.take(saved.c1.len()), ws.take_zeroed(images.batch * 2 * channels));
         {
             let (dn, sums) = (Shared::new(&mut dn), Shared::new(&mut sums));
-            let take = |i: usize, frame: &Frame| {
-                for y in 0..images.height {
+            let take = |i: usize, lines: &Lines| {
+                for (y, line) in lines.each() {
                     let at = (i * images.height + y) * images.width * channels;
                     let row = at..at + images.width * channels;
-                    // SAFETY: each image is finished once.
+                    // SAFETY: each row is finished once, those of an image one after the other.
                     let (dn, sums) = unsafe { (dn.slice(row.clone()), part(&sums, i, channels)) };
-                    masked(isa, frame.row(y), frame.depth(), &saved.c1[row], &map1, Mask::RELU, dn, sums);
+                    masked(isa, line, lines.depth(), &saved.c1[row], &map1, Mask::RELU, dn, sums, past);
                 }
             };
-            let (fill_x, fill_dy) =
-                (self.activated(&saved.c1, &map1, ws), through_norm(images, &dz, &saved.c2, &back, ws));
-            self.conv(self.second).run_vjp(&fill_x, &fill_dy, Some(&take), second.weight, ws);
+            let x = self.source(channels, Kind::Activated { c: &saved.c1, map: &map1 });
+            let dy = self.source(channels, Kind::ThroughNorm { dn: &dz, c: &saved.c2, back: &back });
+            self.conv(self.second).run_vjp(x, dy, Some(&take), second.weight, ws);
         }
         let back = self.first.norm.back(&saved.first, &sums, first.norm, ws);
 
         let dx = Shared::new(dx);
-        let take = |i: usize, frame: &Frame| {
-            for y in 0..images.height {
+        let take = |i: usize, lines: &Lines| {
+            for (y, line) in lines.each() {
                 let at = (i * images.height + y) * images.width * inputs;
                 let row = at..at + images.width * inputs;
-                // SAFETY: each image is finished once.
+                // SAFETY: each row is finished once.
                 let dx = unsafe { dx.slice(row.clone()) };
                 let skip = self.residual.then(|| &dz[row.clone()]);
-                add_pixels(isa, frame.row(y), frame.depth(), inputs, skip, base.part(row), dx);
+                add_pixels(isa, line, lines.depth(), inputs, skip, base.part(row), dx, past);
             }
         };
-        let fill_x = copy_in(x, images, inputs);
-        let fill_dy = through_norm(images, &dn, &saved.c1, &back, ws);
-        self.conv(self.first).run_vjp(&fill_x, &fill_dy, Some(&take), first.weight, ws);
+        let x = self.source(inputs, Kind::Plain(x));
+        let dy = self.source(channels, Kind::ThroughNorm { dn: &dn, c: &saved.c1, back: &back });
+        self.conv(self.first).run_vjp(x, dy, Some(&take), first.weight, ws);
     }
 
     fn conv<'b>(&self, layer: ConvNorm<'b>) -> Conv3x3<'b> {
         Conv3x3 { images: self.images, weight: layer.weight }
     }
 
+    fn source<'b>(&self, channels: usize, kind: Kind<'b>) -> Source<'b> {
+        Source { images: self.images, channels, kind }
+    }
+
     /// A convolution's raw output and its moments.
-    fn layer(
-        &self,
-        layer: ConvNorm,
-        fill: &(dyn Fn(usize, &mut Frame) + Sync),
-        ws: &Workspace,
-    ) -> (Buffer, Moments) {
+    fn layer(&self, layer: ConvNorm, kind: Kind, ws: &Workspace) -> (Buffer, Moments) {
         let (images, channels) = (self.images, layer.weight.outputs());
-        let (mut c, mut parts) = (ws.take(images.len(channels)), ws.take(images.batch * 2 * channels));
+        let strips = images.height.div_ceil(STRIP);
+        let (mut c, mut parts) =
+            (ws.take(images.len(channels)), ws.take(images.batch * strips * 2 * channels));
         {
             let (c, parts) = (Shared::new(&mut c), Shared::new(&mut parts));
-            let size = images.pixels() * channels;
             self.conv(layer).run(
-                fill,
-                &|i, frame| {
-                    copy_out(&c, images, channels)(i, frame);
-                    // SAFETY: each image is finished once.
-                    let (c, part) = unsafe { (c.slice(i * size..(i + 1) * size), part(&parts, i, channels)) };
-                    moments(ws.isa(), c, channels, part);
+                self.source(layer.weight.inputs(), kind),
+                &|i, lines| {
+                    copy_out(&c, images, channels, ws.isa())(i, lines);
+                    // SAFETY: each strip is finished once.
+                    let part = unsafe { part(&parts, i * strips + lines.start / STRIP, channels) };
+                    let rows: Vec<&[f32]> = lines.each().map(|(_, row)| row).collect();
+                    moments(ws.isa(), &rows, lines.depth(), channels, part);
                 },
                 ws,
             );
         }
-        let moments = Moments::combine(&parts, &vec![images.pixels(); images.batch], channels, ws);
+        let count = |strip: usize| STRIP.min(images.height - strip * STRIP) * images.width;
+        let counts: Vec<usize> = (0..images.batch).flat_map(|_| (0..strips).map(count)).collect();
+        let moments = Moments::combine(&parts, &counts, channels, ws);
         (c, moments)
-    }
-
-    /// Fills frames with `relu(a c + b)`.
-    fn activated<'b>(
-        &self,
-        c: &'b [f32],
-        map: &'b [f32],
-        ws: &'b Workspace,
-    ) -> impl Fn(usize, &mut Frame) + Sync + 'b {
-        let images = self.images;
-        move |i, frame| {
-            let row = images.width * frame.channels;
-            let (channels, depth) = (frame.channels, frame.depth());
-            for y in 0..images.height {
-                let from = &c[(i * images.height + y) * row..][..row];
-                affine(ws.isa(), from, channels, map, None, true, frame.row_mut(y), depth);
-            }
-        }
     }
 
     fn finish(
@@ -232,13 +221,14 @@ impl Branch<'_> {
         let channels = self.second.weight.outputs();
         let size = self.images.pixels() * channels;
         let sink = Sink::new(output, c2.len());
+        let past = sink.is_beyond_caches();
         for_each(self.images.batch, |i| {
             let span = i * size..(i + 1) * size;
             let skip = self.residual.then(|| &x[span.clone()]);
             // SAFETY: images do not overlap.
             unsafe {
                 sink.write(ws, span.clone(), |y| {
-                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels);
+                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels, past);
                 });
             }
         });
@@ -257,28 +247,10 @@ impl Branch<'_> {
     }
 }
 
-/// Fills frames with a norm's derivative of `dn`.
-fn through_norm<'b>(
-    images: Images,
-    dn: &'b [f32],
-    c: &'b [f32],
-    back: &'b [f32],
-    ws: &'b Workspace,
-) -> impl Fn(usize, &mut Frame) + Sync + 'b {
-    move |i, frame| {
-        let row = images.width * frame.channels;
-        let depth = frame.depth();
-        for y in 0..images.height {
-            let span = (i * images.height + y) * row..(i * images.height + y + 1) * row;
-            gradient(ws.isa(), &dn[span.clone()], &c[span], back, frame.row_mut(y), depth);
-        }
-    }
-}
-
-/// Two rows of channels for each image.
+/// Two rows of channels for each image or strip.
 ///
 /// # Safety
-/// As [`Shared::slice`], for image `i`.
+/// As [`Shared::slice`], for part `i`.
 #[allow(clippy::mut_from_ref)]
 unsafe fn part<'a>(sums: &Shared<'a>, i: usize, channels: usize) -> &'a mut [f32] {
     // SAFETY: the caller's promise.

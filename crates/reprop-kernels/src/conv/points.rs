@@ -1,81 +1,77 @@
-//! The 3x3 convolution where images are small and few: all tiles are transformed first, then each of the 36 matrices is
-//! one product, then all tiles are transformed back.
+//! The 3x3 convolution where images are small or channels many: the tiles of many images are transformed first, then each of
+//! the 36 matrices is one product, then all tiles are transformed back.
 //!
-//! Small images have many channels: a task that took a few images through all steps would read all filters again, and
-//! there would be fewer such tasks than threads. Here each transformed filter is read once, each weight gradient is one
-//! product without partial sums, and there are 36 tasks at any size of the batch.
+//! With many channels the filters are too large for a core's own cache: a task that took a few images through all steps would
+//! read all of them again, and add up as many sums of the weight's gradient. Here each transformed filter is read once for
+//! [`MANY`] tiles, and there are 36 tasks at any size of the batch.
 
-use super::Images;
-use super::three::{Conv3x3, Done, Fill, Frames};
+use std::ops::Range;
+
+use super::ring::Ring;
+use super::source::Source;
+use super::three::{Conv3x3, Done};
 use super::tiles::{
-    Layout, Span, Tiling, Transformed, frame_depth, gather_input, gather_output_gradient,
-    scatter_input_gradient, scatter_output,
+    Gather, Layout, Span, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient,
+    scatter_output,
 };
 use super::weight::filter_gradient;
-use crate::gemm::{Init, Mat, Right, Target, multiply};
+use crate::gemm::{Init, Mat, Right, Target, blocks, multiply};
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
-/// Transformed tiles of all images: 36 matrices tiles x channels.
+/// Tiles that are multiplied at once: so many that reading filters does not count, so few that they stay in the cache which
+/// all cores share.
+const MANY: usize = 512;
+
+/// Transformed tiles of some images: 36 matrices tiles x channels.
 struct Tiles {
     data: Buffer,
+    /// The most images that there is room for, and those whose tiles it holds.
+    room: usize,
+    some: Range<usize>,
     layout: Layout,
     tiling: Tiling,
-    count: usize,
     channels: usize,
 }
 
 impl Tiles {
-    fn new(conv: &Conv3x3, channels: usize, ws: &Workspace) -> Self {
+    fn new(conv: &Conv3x3, room: usize, channels: usize, ws: &Workspace) -> Self {
         let tiling = Tiling::new(conv.images);
-        let count = conv.images.batch * tiling.count();
-        let layout = Layout::new(ws.isa(), count, channels);
-        Self { data: ws.take(layout.len()), layout, tiling, count, channels }
+        let layout = Layout::new(ws.isa(), room * tiling.count(), channels);
+        Self { data: ws.take(layout.len()), room, some: 0..0, layout, tiling, channels }
     }
 
-    /// The tiles of one image.
-    fn span(&self, image: usize) -> Span {
-        let tiles = 0..self.tiling.count();
-        let at = image * tiles.end;
-        Span { tiling: self.tiling, depth: frame_depth(self.channels), tiles, at, layout: self.layout }
+    /// The same room for other images.
+    fn hold(&mut self, some: Range<usize>) {
+        assert!(some.len() <= self.room, "no room for images {some:?}");
+        self.some = some;
     }
 
-    /// Fills and transforms each image.
-    fn gather(
-        &mut self,
-        conv: &Conv3x3,
-        fill: Fill,
-        pass: impl Fn(&[f32], &mut Transformed<'_>, &Span) + Sync,
-        ws: &Workspace,
-    ) {
-        let (spans, channels): (Vec<Span>, usize) =
-            ((0..conv.images.batch).map(|image| self.span(image)).collect(), self.channels);
-        let data = Shared::new(&mut self.data);
-        for_each(conv.images.batch, |image| {
-            let mut frames = Frames::bordered(conv.images, 1, channels, ws);
-            let mut frame = frames.frame(0);
-            fill(image, &mut frame);
-            // SAFETY: each image has its own rows.
-            pass(frame.data, &mut unsafe { Transformed::part(&data) }, &spans[image]);
-        });
+    /// A strip of one image.
+    fn span(&self, ring: &Ring, image: usize, strip: usize) -> Span {
+        let at = (image - self.some.start) * self.tiling.count() + strip * self.tiling.across;
+        let (tiling, layout) = (self.tiling, self.layout);
+        Span { tiling, depth: ring.depth(), rows: ring.rows(strip), tiles: 0..tiling.across, at, layout }
     }
 
-    /// Transforms each image back and hands it over.
-    fn scatter(
-        &self,
-        conv: &Conv3x3,
-        frames: impl Fn(Images, usize, usize, &Workspace) -> Frames + Sync,
-        pass: impl Fn(&[f32], &mut [f32], &Span) + Sync,
-        done: Done,
-        ws: &Workspace,
-    ) {
-        for_each(conv.images.batch, |image| {
-            let mut frames = frames(conv.images, 1, self.channels, ws);
-            let frame = frames.frame(0);
-            pass(&self.data, frame.data, &self.span(image));
-            done(image, &frame);
-        });
+    /// Reads and transforms each image.
+    fn gather(&mut self, conv: &Conv3x3, source: Source, pass: Gather, ws: &Workspace) {
+        let mut data = std::mem::replace(&mut self.data, ws.take(0));
+        {
+            let data = Shared::new(&mut data);
+            for_each(self.some.len(), |i| {
+                let image = self.some.start + i;
+                let mut ring = Ring::bordered(conv.images, self.channels, ws);
+                // SAFETY: each image has its own rows.
+                let mut to = unsafe { Transformed::part(&data) };
+                for strip in 0..self.tiling.down {
+                    ring.fill(ws.isa(), &source, image, strip);
+                    pass(ws.isa(), &ring.data, &mut to, &self.span(&ring, image, strip));
+                }
+            });
+        }
+        self.data = data;
     }
 }
 
@@ -89,7 +85,8 @@ struct Points {
 
 impl Points {
     fn of(tiles: &Tiles) -> Self {
-        Self { layout: tiles.layout, count: tiles.count, channels: tiles.channels }
+        let count = tiles.some.len() * tiles.tiling.count();
+        Self { layout: tiles.layout, count, channels: tiles.channels }
     }
 
     fn matrix<'a>(&self, data: &'a [f32]) -> Mat<'a> {
@@ -113,12 +110,37 @@ impl Points {
 }
 
 impl Conv3x3<'_> {
-    pub(super) fn run_by_points(&self, fill: Fill, done: Done, ws: &Workspace) {
+    /// Images whose tiles are multiplied at once: shares of the batch that are as equal as can be.
+    fn shares(&self) -> (usize, impl Iterator<Item = Range<usize>>) {
+        let most = (MANY / Tiling::new(self.images).count().max(1)).max(1);
+        let size = self.images.batch.div_ceil(self.images.batch.div_ceil(most).max(1));
+        let batch = if self.images.is_empty() { 0 } else { self.images.batch };
+        (size, blocks(batch, size))
+    }
+
+    pub(super) fn run_by_points(&self, source: Source, done: Done, ws: &Workspace) {
+        let (size, shares) = self.shares();
+        let mut v = Tiles::new(self, size, self.weight.inputs(), ws);
+        let mut m = Tiles::new(self, size, self.weight.outputs(), ws);
+        for some in shares {
+            self.share(some, source, done, &mut v, &mut m, ws);
+        }
+    }
+
+    fn share(
+        &self,
+        some: Range<usize>,
+        source: Source,
+        done: Done,
+        v: &mut Tiles,
+        m: &mut Tiles,
+        ws: &Workspace,
+    ) {
         let isa = ws.isa();
-        let mut v = Tiles::new(self, self.weight.inputs(), ws);
-        let mut m = Tiles::new(self, self.weight.outputs(), ws);
-        v.gather(self, fill, |frame, to, span| gather_input(isa, frame, to, span), ws);
-        let (of_v, of_m) = (Points::of(&v), Points::of(&m));
+        v.hold(some.clone());
+        m.hold(some.clone());
+        v.gather(self, source, gather_input, ws);
+        let (of_v, of_m) = (Points::of(v), Points::of(m));
         let data = Shared::new(&mut m.data);
         for_each(36, |point| {
             let left = of_v.matrix(&v.data[point * of_v.layout.matrix..]);
@@ -126,32 +148,58 @@ impl Conv3x3<'_> {
             let to = of_m.target(unsafe { of_m.part(&data, point) });
             multiply(isa, left, Right::Packed(self.weight.forward[point].data()), to, Init::Zero);
         });
-        m.scatter(
-            self,
-            Frames::blank,
-            |tiles, frame, span| scatter_output(isa, tiles, frame, span),
-            done,
-            ws,
-        );
+        for_each(some.len(), |i| {
+            let image = some.start + i;
+            let mut ring = Ring::blank(self.images, self.weight.outputs(), ws);
+            for strip in 0..m.tiling.down {
+                let span = m.span(&ring, image, strip);
+                scatter_output(isa, &m.data, &mut ring.data, &span);
+                done(image, &ring.outputs(strip));
+            }
+        });
     }
 
     pub(super) fn run_vjp_by_points(
         &self,
-        fill_x: Fill,
-        fill_dy: Fill,
+        sources: (Source, Source),
         done: Option<Done>,
         dw: &mut [f32],
         ws: &Workspace,
     ) {
+        let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
+        let (size, shares) = self.shares();
+        let (mut v, mut m) = (Tiles::new(self, size, inputs, ws), Tiles::new(self, size, outputs, ws));
+        let layout = Layout::new(ws.isa(), inputs, outputs);
+        let mut du = ws.take(layout.len());
+        if self.images.is_empty() {
+            du.fill(0.0);
+        }
+        for some in shares {
+            v.hold(some.clone());
+            m.hold(some);
+            self.share_vjp(sources, done, &mut v, &mut m, (&mut du, layout), ws);
+        }
+        filter_gradient(&du, layout, (inputs, outputs), dw, ws);
+    }
+
+    /// Some images: their `dx`, and their `dU`, added to that of the images before them.
+    fn share_vjp(
+        &self,
+        (source_x, source_dy): (Source, Source),
+        done: Option<Done>,
+        v: &mut Tiles,
+        m: &mut Tiles,
+        (du, du_layout): (&mut [f32], Layout),
+        ws: &Workspace,
+    ) {
         let (isa, inputs, outputs) = (ws.isa(), self.weight.inputs(), self.weight.outputs());
-        let (mut v, mut m) = (Tiles::new(self, inputs, ws), Tiles::new(self, outputs, ws));
-        v.gather(self, fill_x, |frame, to, span| gather_input(isa, frame, to, span), ws);
-        m.gather(self, fill_dy, |frame, to, span| gather_output_gradient(isa, frame, to, span), ws);
-        let (of_v, of_m) = (Points::of(&v), Points::of(&m));
-        let du_layout = Layout::new(isa, inputs, outputs);
-        let mut du = ws.take(du_layout.len());
+        v.gather(self, source_x, gather_input, ws);
+        m.gather(self, source_dy, gather_output_gradient, ws);
+        let (of_v, of_m) = (Points::of(v), Points::of(m));
+        let some = v.some.clone();
+        let init = if some.start == 0 { Init::Zero } else { Init::Add };
         {
-            let (du, data) = (Shared::new(&mut du), Shared::new(&mut v.data));
+            let (du, data) = (Shared::new(du), Shared::new(&mut v.data));
             for_each(36, |point| {
                 // SAFETY: each task has its own point.
                 let v = unsafe { of_v.part(&data, point) };
@@ -159,19 +207,23 @@ impl Conv3x3<'_> {
                 // SAFETY: as above.
                 let c =
                     unsafe { Target::part(&du, point * du_layout.matrix, inputs, outputs, du_layout.row) };
-                multiply(isa, of_v.matrix(v).t(), Right::Rows(dm, of_m.layout.row), c, Init::Zero);
+                multiply(isa, of_v.matrix(v).t(), Right::Rows(dm, of_m.layout.row), c, init);
                 if done.is_some() {
                     let u = Right::Packed(self.weight.backward[point].data());
                     multiply(isa, of_m.matrix(dm), u, of_v.target(v), Init::Zero);
                 }
             });
         }
-        if let Some(done) = done {
-            let back = |tiles: &[f32], frame: &mut [f32], span: &Span| {
-                scatter_input_gradient(isa, tiles, frame, span);
-            };
-            v.scatter(self, Frames::zeroed, back, done, ws);
-        }
-        filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
+        let Some(done) = done else { return };
+        for_each(some.len(), |i| {
+            let image = some.start + i;
+            let mut ring = Ring::blank(self.images, inputs, ws);
+            for strip in 0..v.tiling.down {
+                ring.clear(strip);
+                let span = v.span(&ring, image, strip);
+                scatter_input_gradient(isa, &v.data, &mut ring.data, &span);
+                done(image, &ring.finished(strip));
+            }
+        });
     }
 }

@@ -1,33 +1,44 @@
 //! The 3x3 convolution with stride 1 and a border of one, by Winograd's F(4x4, 3x3).
 //!
-//! A task takes a few whole images, about [`TILES`] tiles, through all three steps, so that transformed tiles stay in cache.
-//! The caller fills each image's frame and takes each finished image while it is in cache: that is where norms,
-//! activations, skips and statistics are fused.
+//! A task takes a few whole images, a run of tiles at a time, through all three steps, so that transformed tiles stay in
+//! cache. Images are read from their [source](super::source) strip by strip and handed over as soon as a strip's rows are
+//! finished: that is where norms, activations, skips and statistics are fused.
 //!
 //! Backward: `dM` once for both gradients, `dU += Vᵀ dM` with `V` transformed again, `dV = dM Uᵀ` over `V`, scattered. A
 //! group of tasks adds its `dU` up in order; groups are few and fixed by shape, and added in order at the end.
 
 use std::ops::Range;
 
+use super::ring::{Lines, Ring};
+use super::runs::Run;
+use super::source::{Kind, Source};
 use super::tiles::{
-    Layout, Span, Tiling, Transformed, frame_depth, gather_input, gather_output_gradient,
-    scatter_input_gradient, scatter_output,
+    Layout, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient, scatter_output,
 };
 use super::weight::filter_gradient;
 use super::{Images, WinogradWeight};
+use crate::batch_norm::copy_pixels;
 use crate::gemm::{Init, Mat, Right, Target, multiply};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::workspace::{Buffer, Workspace};
+use crate::simd::Isa;
+use crate::workspace::{Buffer, Workspace, beyond_caches};
 
-/// Tiles that are transformed together: their matrices are as large as a second-level cache for 64 channels.
+/// Tiles of a task, about.
 const TILES: usize = 64;
+
+/// Tiles of a run: whole register tiles of every instruction set. With 64 channels a run's matrices and the filters' fill
+/// three quarters of a second-level cache of two megabytes.
+const RUN: usize = 48;
 
 /// Partial sums of the weight's gradient: at most this many.
 const GROUPS: usize = 8;
 
-/// With fewer blocks than this, tasks are [points](super::points) instead.
+/// With fewer blocks than this, tasks are [points](super::points) instead,
 const FEW_BLOCKS: usize = 16;
+
+/// and likewise with more floats of transformed filters than this: half of a second-level cache of two megabytes.
+const MANY_FILTERS: usize = 1 << 18;
 
 /// A 3x3 convolution of a batch of images.
 #[derive(Clone, Copy, Debug)]
@@ -38,39 +49,8 @@ pub struct Conv3x3<'a> {
     pub weight: &'a WinogradWeight,
 }
 
-/// Writes image `i` into a frame, whose border is zero.
-pub(crate) type Fill<'a> = &'a (dyn Fn(usize, &mut Frame) + Sync);
-/// Takes finished image `i` out of its frame.
-pub(crate) type Done<'a> = &'a (dyn Fn(usize, &Frame) + Sync);
-
-/// An image inside a border of zeros.
-pub(crate) struct Frame<'a> {
-    pub data: &'a mut [f32],
-    pub images: Images,
-    pub channels: usize,
-}
-
-impl Frame<'_> {
-    fn span(&self, y: usize) -> Range<usize> {
-        let (depth, width) = (frame_depth(self.channels), Tiling::new(self.images).frame_width());
-        let start = ((y + 1) * width + 1) * depth;
-        start..start + self.images.width * depth
-    }
-
-    /// Row `y` of the image: pixels of [`Frame::depth`] channels.
-    pub(crate) fn row(&self, y: usize) -> &[f32] {
-        &self.data[self.span(y)]
-    }
-
-    pub(crate) fn row_mut(&mut self, y: usize) -> &mut [f32] {
-        let span = self.span(y);
-        &mut self.data[span]
-    }
-
-    pub(crate) fn depth(&self) -> usize {
-        frame_depth(self.channels)
-    }
-}
+/// Takes finished rows of image `i`.
+pub(crate) type Done<'a> = &'a (dyn Fn(usize, &Lines) + Sync);
 
 impl Conv3x3<'_> {
     /// `y = conv(x)`.
@@ -85,7 +65,7 @@ impl Conv3x3<'_> {
             "images do not fit"
         );
         let y = Shared::new(y);
-        self.run(&copy_in(x, self.images, inputs), &copy_out(&y, self.images, outputs), ws);
+        self.run(self.plain(x, inputs), &copy_out(&y, self.images, outputs, ws.isa()), ws);
     }
 
     /// `dx` and `dw`, both overwritten.
@@ -101,8 +81,12 @@ impl Conv3x3<'_> {
         );
         assert_eq!(dx.len(), x.len(), "dx must be like x");
         let dx = Shared::new(dx);
-        let (fill_x, fill_dy) = (copy_in(x, self.images, inputs), copy_in(dy, self.images, outputs));
-        self.run_vjp(&fill_x, &fill_dy, Some(&copy_out(&dx, self.images, inputs)), dw, ws);
+        let (x, dy) = (self.plain(x, inputs), self.plain(dy, outputs));
+        self.run_vjp(x, dy, Some(&copy_out(&dx, self.images, inputs, ws.isa())), dw, ws);
+    }
+
+    fn plain<'b>(&self, x: &'b [f32], channels: usize) -> Source<'b> {
+        Source { images: self.images, channels, kind: Kind::Plain(x) }
     }
 
     /// Images of a task.
@@ -114,52 +98,51 @@ impl Conv3x3<'_> {
         if self.images.is_empty() { 0 } else { self.images.batch.div_ceil(self.block()) }
     }
 
-    fn block_images(&self, block: usize) -> Range<usize> {
-        block * self.block()..((block + 1) * self.block()).min(self.images.batch)
+    fn is_by_points(&self) -> bool {
+        self.blocks() < FEW_BLOCKS || 36 * self.weight.inputs() * self.weight.outputs() > MANY_FILTERS
     }
 
-    pub(crate) fn run(&self, fill: Fill, done: Done, ws: &Workspace) {
-        if self.blocks() < FEW_BLOCKS {
-            return self.run_by_points(fill, done, ws);
+    fn block_images(&self, blocks: Range<usize>) -> Range<usize> {
+        blocks.start * self.block()..(blocks.end * self.block()).min(self.images.batch)
+    }
+
+    pub(crate) fn run(&self, source: Source, done: Done, ws: &Workspace) {
+        if self.is_by_points() {
+            return self.run_by_points(source, done, ws);
         }
+        let isa = ws.isa();
         for_each(self.blocks(), |block| {
-            let images = self.block_images(block);
-            let mut x = Frames::bordered(self.images, images.len(), self.weight.inputs(), ws);
-            let mut y = Frames::blank(self.images, images.len(), self.weight.outputs(), ws);
-            let mut v = Matrices::new(ws, self.weight.inputs());
-            let mut m = Matrices::new(ws, self.weight.outputs());
-            for (i, image) in images.clone().enumerate() {
-                fill(image, &mut x.frame(i));
-            }
-            for spans in x.spans(v.layout) {
-                x.each(&spans, |frame, span| {
-                    gather_input(ws.isa(), frame, &mut Transformed::whole(&mut v.data), span);
-                });
-                let tiles = total(&spans);
+            let mut x = Ring::bordered(self.images, self.weight.inputs(), ws);
+            let mut y = Ring::blank(self.images, self.weight.outputs(), ws);
+            let mut v = Matrices::new(ws, RUN, self.weight.inputs());
+            let mut m = Matrices::new(ws, RUN, self.weight.outputs());
+            for run in Run::all(self.images, self.block_images(block..block + 1), RUN) {
+                v.gather(&run, &mut x, source, gather_input, ws);
                 for (point, u) in self.weight.forward.iter().enumerate() {
-                    let c = m.target(point, tiles);
-                    multiply(ws.isa(), v.matrix(point, tiles), Right::Packed(u.data()), c, Init::Zero);
+                    let c = m.target(point, run.tiles);
+                    multiply(isa, v.matrix(point, run.tiles), Right::Packed(u.data()), c, Init::Zero);
                 }
-                y.each(&spans, |frame, span| {
-                    scatter_output(ws.isa(), &m.data, frame, &span.of(y_depth(self), m.layout));
-                });
-            }
-            for (i, image) in images.enumerate() {
-                done(image, &y.frame(i));
+                for piece in &run.pieces {
+                    let span = piece.span(&y, m.layout);
+                    scatter_output(isa, &m.data, &mut y.data, &span);
+                    if piece.closes() {
+                        done(piece.image, &y.outputs(piece.strip));
+                    }
+                }
             }
         });
     }
 
     pub(crate) fn run_vjp(
         &self,
-        fill_x: Fill,
-        fill_dy: Fill,
+        source_x: Source,
+        source_dy: Source,
         done: Option<Done>,
         dw: &mut [f32],
         ws: &Workspace,
     ) {
-        if self.blocks() < FEW_BLOCKS {
-            return self.run_vjp_by_points(fill_x, fill_dy, done, dw, ws);
+        if self.is_by_points() {
+            return self.run_vjp_by_points((source_x, source_dy), done, dw, ws);
         }
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         let in_group = self.blocks().div_ceil(GROUPS).max(1);
@@ -169,205 +152,80 @@ impl Conv3x3<'_> {
         {
             let du = Shared::new(&mut du);
             for_each(groups, |group| {
-                let mut init = Init::Zero;
-                let mut v = Matrices::new(ws, inputs);
-                let mut m = Matrices::new(ws, outputs);
-                for block in group * in_group..((group + 1) * in_group).min(self.blocks()) {
-                    let images = self.block_images(block);
-                    let mut x = Frames::bordered(self.images, images.len(), inputs, ws);
-                    let mut dy = Frames::bordered(self.images, images.len(), outputs, ws);
-                    let mut dx = done.map(|_| Frames::zeroed(self.images, images.len(), inputs, ws));
-                    for (i, image) in images.clone().enumerate() {
-                        fill_x(image, &mut x.frame(i));
-                        fill_dy(image, &mut dy.frame(i));
-                    }
-                    for spans in x.spans(v.layout) {
-                        let tiles = total(&spans);
-                        x.each(&spans, |frame, span| {
-                            gather_input(ws.isa(), frame, &mut Transformed::whole(&mut v.data), span);
-                        });
-                        dy.each(&spans, |frame, span| {
-                            let span = span.of(y_depth(self), m.layout);
-                            let m = &mut Transformed::whole(&mut m.data);
-                            gather_output_gradient(ws.isa(), frame, m, &span);
-                        });
-                        for (point, u) in self.weight.backward.iter().enumerate() {
-                            let at = group * du_layout.len() + point * du_layout.matrix;
-                            // SAFETY: each group has its own partial sums.
-                            let c = unsafe { Target::part(&du, at, inputs, outputs, du_layout.row) };
-                            multiply(ws.isa(), v.matrix(point, tiles).t(), m.rows(point), c, init);
-                            if dx.is_some() {
-                                let dm = m.matrix(point, tiles);
-                                multiply(
-                                    ws.isa(),
-                                    dm,
-                                    Right::Packed(u.data()),
-                                    v.target(point, tiles),
-                                    Init::Zero,
-                                );
-                            }
-                        }
-                        init = Init::Add;
-                        if let Some(dx) = &mut dx {
-                            dx.each(&spans, |frame, span| {
-                                scatter_input_gradient(ws.isa(), &v.data, frame, span);
-                            });
-                        }
-                    }
-                    if let (Some(dx), Some(done)) = (&mut dx, done) {
-                        for (i, image) in images.enumerate() {
-                            done(image, &dx.frame(i));
-                        }
-                    }
-                }
+                let images = self.block_images(group * in_group..(group + 1) * in_group);
+                // SAFETY: each group has its own partial sums.
+                let du = unsafe { du.slice(group * du_layout.len()..(group + 1) * du_layout.len()) };
+                self.add_up(images, (source_x, source_dy), done, du, du_layout, ws);
             });
         }
         filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
     }
-}
 
-fn y_depth(conv: &Conv3x3) -> usize {
-    frame_depth(conv.weight.outputs())
-}
-
-fn total(spans: &[(usize, Span)]) -> usize {
-    spans.iter().map(|(_, span)| span.tiles.len()).sum()
-}
-
-impl Span {
-    /// The same tiles of another tensor.
-    fn of(&self, depth: usize, layout: Layout) -> Self {
-        Self { depth, layout, ..self.clone() }
-    }
-}
-
-/// Copies image `i` of `x` into its frame.
-pub(crate) fn copy_in(x: &[f32], images: Images, channels: usize) -> impl Fn(usize, &mut Frame) + Sync {
-    move |image, frame| {
-        let depth = frame.depth();
-        let row = images.width * channels;
-        for y in 0..images.height {
-            let from = &x[(image * images.height + y) * row..][..row];
-            let to = frame.row_mut(y);
-            if depth == channels {
-                to.copy_from_slice(from);
-            } else {
-                for (to, from) in to.chunks_exact_mut(depth).zip(from.chunks_exact(channels)) {
-                    to[..channels].copy_from_slice(from);
+    /// One group's images: their `dx`, and their `dU` in order.
+    fn add_up(
+        &self,
+        images: Range<usize>,
+        (source_x, source_dy): (Source, Source),
+        done: Option<Done>,
+        du: &mut [f32],
+        du_layout: Layout,
+        ws: &Workspace,
+    ) {
+        let (isa, inputs, outputs) = (ws.isa(), self.weight.inputs(), self.weight.outputs());
+        let mut init = Init::Zero;
+        let mut x = Ring::bordered(self.images, inputs, ws);
+        let mut dy = Ring::bordered(self.images, outputs, ws);
+        let mut dx = Ring::blank(self.images, inputs, ws);
+        let mut v = Matrices::new(ws, RUN, inputs);
+        let mut m = Matrices::new(ws, RUN, outputs);
+        for run in Run::all(self.images, images, RUN) {
+            v.gather(&run, &mut x, source_x, gather_input, ws);
+            m.gather(&run, &mut dy, source_dy, gather_output_gradient, ws);
+            let du = du.chunks_exact_mut(du_layout.matrix);
+            for (point, (u, du)) in self.weight.backward.iter().zip(du).enumerate() {
+                let c = Target::new(du, inputs, outputs, du_layout.row);
+                multiply(isa, v.matrix(point, run.tiles).t(), m.rows(point), c, init);
+                if done.is_some() {
+                    let (dm, dv) = (m.matrix(point, run.tiles), v.target(point, run.tiles));
+                    multiply(isa, dm, Right::Packed(u.data()), dv, Init::Zero);
+                }
+            }
+            init = Init::Add;
+            let Some(done) = done else { continue };
+            for piece in &run.pieces {
+                if piece.opens() {
+                    dx.clear(piece.strip);
+                }
+                let span = piece.span(&dx, v.layout);
+                scatter_input_gradient(isa, &v.data, &mut dx.data, &span);
+                if piece.closes() {
+                    done(piece.image, &dx.finished(piece.strip));
                 }
             }
         }
     }
 }
 
-/// Copies image `i` out of its frame into `y`.
+/// Copies rows of image `i` to where they belong in `y`.
 pub(crate) fn copy_out<'a>(
     y: &'a Shared<'a>,
     images: Images,
     channels: usize,
-) -> impl Fn(usize, &Frame) + Sync + 'a {
-    move |image, frame| {
-        let depth = frame.depth();
+    isa: Isa,
+) -> impl Fn(usize, &Lines) + Sync + 'a {
+    let past = beyond_caches(y.len());
+    move |image, lines| {
         let row = images.width * channels;
-        for line in 0..images.height {
+        for (line, from) in lines.each() {
             let at = (image * images.height + line) * row;
-            // SAFETY: each image is finished once.
+            // SAFETY: each row is finished once.
             let to = unsafe { y.slice(at..at + row) };
-            if depth == channels {
-                to.copy_from_slice(frame.row(line));
-            } else {
-                for (to, from) in to.chunks_exact_mut(channels).zip(frame.row(line).chunks_exact(depth)) {
-                    to.copy_from_slice(&from[..channels]);
-                }
-            }
+            copy_pixels(isa, from, lines.depth(), channels, to, past);
         }
     }
 }
 
-/// The frames of a task's images.
-pub(super) struct Frames {
-    data: Buffer,
-    images: Images,
-    count: usize,
-    channels: usize,
-}
-
-impl Frames {
-    /// Frames of zeros, for what is added up.
-    pub(super) fn zeroed(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
-        let mut frames = Self::blank(images, count, channels, ws);
-        frames.data.fill(0.0);
-        frames
-    }
-
-    /// Frames whose borders are zero, for images that are written into them.
-    pub(super) fn bordered(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
-        let depth = frame_depth(channels);
-        if depth != channels {
-            // Channels beyond the last are border too.
-            return Self::zeroed(images, count, channels, ws);
-        }
-        let mut frames = Self::blank(images, count, channels, ws);
-        let row = Tiling::new(images).frame_width() * depth;
-        let (left, right) = (depth, (images.width + 1) * depth);
-        for i in 0..count {
-            for (y, row) in frames.frame(i).data.chunks_exact_mut(row).enumerate() {
-                if y == 0 || y > images.height {
-                    row.fill(0.0);
-                } else {
-                    row[..left].fill(0.0);
-                    row[right..].fill(0.0);
-                }
-            }
-        }
-        frames
-    }
-
-    /// Frames that hold anything, for tiles that overwrite them.
-    pub(super) fn blank(images: Images, count: usize, channels: usize, ws: &Workspace) -> Self {
-        let len = Tiling::new(images).frame_len(frame_depth(channels));
-        Self { data: ws.take(count * len), images, count, channels }
-    }
-
-    fn len(&self) -> usize {
-        Tiling::new(self.images).frame_len(frame_depth(self.channels))
-    }
-
-    pub(super) fn frame(&mut self, i: usize) -> Frame<'_> {
-        let len = self.len();
-        Frame { data: &mut self.data[i * len..(i + 1) * len], images: self.images, channels: self.channels }
-    }
-
-    /// All tiles in runs of at most [`TILES`]; each run as spans of single images.
-    fn spans(&self, layout: Layout) -> Vec<Vec<(usize, Span)>> {
-        let tiling = Tiling::new(self.images);
-        let depth = frame_depth(self.channels);
-        let all = tiling.count() * self.count;
-        (0..all)
-            .step_by(TILES)
-            .map(|first| {
-                let last = (first + TILES).min(all);
-                (first / tiling.count()..last.div_ceil(tiling.count()))
-                    .map(|image| {
-                        let start = image * tiling.count();
-                        let tiles = first.max(start) - start..last.min(start + tiling.count()) - start;
-                        let at = (start + tiles.start) - first;
-                        (image, Span { tiling, depth, tiles, at, layout })
-                    })
-                    .collect()
-            })
-            .collect()
-    }
-
-    fn each(&mut self, spans: &[(usize, Span)], mut pass: impl FnMut(&mut [f32], &Span)) {
-        let len = self.len();
-        for (image, span) in spans {
-            pass(&mut self.data[image * len..(image + 1) * len], span);
-        }
-    }
-}
-
-/// Transformed tiles: 36 matrices.
+/// Transformed tiles of a run: 36 matrices.
 struct Matrices {
     data: Buffer,
     layout: Layout,
@@ -375,9 +233,27 @@ struct Matrices {
 }
 
 impl Matrices {
-    fn new(ws: &Workspace, channels: usize) -> Self {
-        let layout = Layout::new(ws.isa(), TILES, channels);
+    fn new(ws: &Workspace, tiles: usize, channels: usize) -> Self {
+        let layout = Layout::new(ws.isa(), tiles, channels);
         Self { data: ws.take(layout.len()), layout, channels }
+    }
+
+    /// Reads and transforms a run's tiles.
+    fn gather(
+        &mut self,
+        run: &Run,
+        ring: &mut Ring,
+        source: Source,
+        pass: super::tiles::Gather,
+        ws: &Workspace,
+    ) {
+        for piece in &run.pieces {
+            if piece.opens() {
+                ring.fill(ws.isa(), &source, piece.image, piece.strip);
+            }
+            let span = piece.span(ring, self.layout);
+            pass(ws.isa(), &ring.data, &mut Transformed::whole(&mut self.data), &span);
+        }
     }
 
     fn matrix(&self, point: usize, tiles: usize) -> Mat<'_> {

@@ -1,8 +1,7 @@
 //! Images cut into 4x4 tiles, and the passes between images and transformed tiles.
 //!
-//! A *frame* holds an image with a border of zeros and whole tiles: rows of `4 across + 2` pixels of `depth` channels
-//! (whole vectors of every instruction set). Transforms then need no case for edges. Transformed tiles lie as 36 matrices
-//! of tiles x channels.
+//! Images come and go as strips of their [frames](super::ring): a strip is one row of tiles. Transformed tiles lie as 36
+//! matrices of tiles x channels.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -31,11 +30,6 @@ impl Tiling {
     /// Pixels of a frame's row.
     pub(crate) fn frame_width(self) -> usize {
         4 * self.across + 2
-    }
-
-    /// Floats of a frame.
-    pub(crate) fn frame_len(self, depth: usize) -> usize {
-        (4 * self.down + 2) * self.frame_width() * depth
     }
 }
 
@@ -90,55 +84,54 @@ impl<'a> Transformed<'a> {
     }
 }
 
-/// Tiles `tiles` of one image against rows `at..` of the matrices.
+/// Tiles `tiles` of a strip against rows `at..` of the matrices.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub tiling: Tiling,
     pub depth: usize,
+    /// Where the strip's six rows begin.
+    pub rows: [usize; 6],
     pub tiles: Range<usize>,
     pub at: usize,
     pub layout: Layout,
 }
 
 impl Span {
-    /// The first float of tile `i`'s 6x6 pixels in a frame, or of its 4x4 pixels inside the border.
     #[inline(always)]
-    fn corner(&self, tile: usize, inside: usize) -> usize {
-        let (y, x) = (tile / self.tiling.across, tile % self.tiling.across);
-        ((4 * y + inside) * self.tiling.frame_width() + 4 * x + inside) * self.depth
-    }
-
-    #[inline(always)]
-    fn check(&self, frame: usize, matrices: usize) {
+    fn check(&self, strip: usize, matrices: usize) {
+        let row = self.tiling.frame_width() * self.depth;
         assert!(
-            self.tiles.end <= self.tiling.count() && self.depth.is_multiple_of(MAX_LANES),
-            "tiles outside a frame"
+            self.tiles.end <= self.tiling.across && self.depth.is_multiple_of(MAX_LANES),
+            "tiles outside a strip"
         );
-        assert!(frame >= self.tiling.frame_len(self.depth), "frame too short");
+        assert!(self.rows.iter().all(|start| start + row <= strip), "rows outside a strip");
         assert!(self.depth <= self.layout.row, "rows of the matrices too short");
         assert!(matrices >= self.layout.len(), "matrices too short");
         assert!((self.at + self.tiles.len()) * self.layout.row <= self.layout.matrix, "more tiles than rows");
     }
 }
 
-/// Defines a pass from frame to matrices (`gather`) or back (`scatter`), over whole vectors of channels.
+/// A pass from strip to matrices.
+pub(crate) type Gather = fn(Isa, &[f32], &mut Transformed<'_>, &Span);
+
+/// Defines a pass from strip to matrices (`gather`) or back (`scatter`), over whole vectors of channels.
 macro_rules! pass {
     ($(#[$meta:meta])* gather $name:ident, $transform:ident, $inside:literal, $n:literal) => {
         dispatch! {
             $(#[$meta])*
-            pub(crate) fn $name(s: Isa, frame: &[f32], matrices: &mut Transformed<'_>, span: &Span) {
-                span.check(frame.len(), matrices.len);
-                let row = span.tiling.frame_width() * span.depth;
+            pub(crate) fn $name(s: Isa, strip: &[f32], matrices: &mut Transformed<'_>, span: &Span) {
+                span.check(strip.len(), matrices.len);
                 for (i, tile) in span.tiles.clone().enumerate() {
                     for c in (0..span.depth).step_by(S::LANES) {
                         let mut d = [[s.zero(); $n]; $n];
-                        // SAFETY: the tile's pixels are in the frame and its row in the matrices, as checked; `c` and the
+                        // SAFETY: the tile's pixels are in the strip and its row in the matrices, as checked; `c` and the
                         // lanes after it are below `depth`.
                         unsafe {
-                            let from = frame.as_ptr().add(span.corner(tile, $inside) + c);
+                            let from = strip.as_ptr().add((4 * tile + $inside) * span.depth + c);
                             for y in 0..$n {
+                                let from = from.add(span.rows[y + $inside]);
                                 for x in 0..$n {
-                                    d[y][x] = s.load_ptr(from.add(y * row + x * span.depth));
+                                    d[y][x] = s.load_ptr(from.add(x * span.depth));
                                 }
                             }
                             let t = both_sides::<$transform, _, _, _>(s, d);
@@ -154,12 +147,12 @@ macro_rules! pass {
             }
         }
     };
-    ($(#[$meta:meta])* scatter $name:ident, $transform:ident, $inside:literal, $n:literal, $add:literal) => {
+    ($(#[$meta:meta])* scatter $name:ident, $transform:ident, $inside:literal, $n:literal, $shared:literal) => {
         dispatch! {
             $(#[$meta])*
-            pub(crate) fn $name(s: Isa, matrices: &[f32], frame: &mut [f32], span: &Span) {
-                span.check(frame.len(), matrices.len());
-                let row = span.tiling.frame_width() * span.depth;
+            pub(crate) fn $name(s: Isa, matrices: &[f32], strip: &mut [f32], span: &Span) {
+                const SHARED: usize = $shared;
+                span.check(strip.len(), matrices.len());
                 for (i, tile) in span.tiles.clone().enumerate() {
                     for c in (0..span.depth).step_by(S::LANES) {
                         let mut m = [[s.zero(); 6]; 6];
@@ -172,12 +165,13 @@ macro_rules! pass {
                                 }
                             }
                             let t = both_sides::<$transform, _, _, _>(s, m);
-                            let to = frame.as_mut_ptr().add(span.corner(tile, $inside) + c);
+                            let to = strip.as_mut_ptr().add((4 * tile + $inside) * span.depth + c);
                             for y in 0..$n {
+                                let to = to.add(span.rows[y + $inside]);
                                 for x in 0..$n {
-                                    let to = to.add(y * row + x * span.depth);
-                                    let old = if $add { s.load_ptr(to) } else { s.zero() };
-                                    s.store_ptr(to, if $add { s.add(old, t[y][x]) } else { t[y][x] });
+                                    let (to, t) = (to.add(x * span.depth), t[y][x]);
+                                    let add = y.min(x) < SHARED;
+                                    s.store_ptr(to, if add { s.add(s.load_ptr(to), t) } else { t });
                                 }
                             }
                         }
@@ -198,9 +192,10 @@ pass!(
 );
 pass!(
     /// `Y = Aᵀ M A` into the tiles' 4x4 pixels.
-    scatter scatter_output, Output, 1, 4, false
+    scatter scatter_output, Output, 1, 4, 0
 );
 pass!(
-    /// `B dV Bᵀ` added to the tiles' 6x6 pixels, which overlap those of their neighbours.
-    scatter scatter_input_gradient, InputBack, 0, 6, true
+    /// `B dV Bᵀ` into the tiles' 6x6 pixels; added to the first two rows and columns, which the tiles above and to the left
+    /// have too.
+    scatter scatter_input_gradient, InputBack, 0, 6, 2
 );

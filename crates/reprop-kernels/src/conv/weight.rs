@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
+use crate::gemm::micro::LINE;
 use crate::gemm::{PackedMatrix, blocks, k_block};
 use crate::rows::for_each;
 use crate::share::Shared;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{SQUARE, Simd, dispatch};
 use crate::sweep::sweep;
 use crate::workspace::{Buffer, Workspace};
 
@@ -84,8 +85,15 @@ impl WinogradWeight {
     }
 }
 
-/// Columns that are read side by side when a weight is transposed: a cache line.
-const SIDE: usize = 16;
+/// Columns that a task transposes: a few cache lines of each row.
+const BAND: usize = 32;
+
+/// Rows of a weight that are asked for before they are transformed: each is a few lines of nine matrices, which no cache
+/// expects.
+const AHEAD: usize = 8;
+
+/// Floats from what is read of each of 36 matrices of gradients to what is asked for: more than a core has streams for.
+const FAR: usize = 4 * LINE;
 
 /// Floats of each matrix that are transformed before they are copied: a few rows of the widest panel, and 36 times as many
 /// fit into half of a first-level cache.
@@ -98,18 +106,14 @@ fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buff
     let mut turned = ws.take(weight.len());
     {
         let turned = Shared::new(&mut turned);
-        let bands = outputs.div_ceil(SIDE);
+        let bands = outputs.div_ceil(BAND);
         for_each(9 * bands, |task| {
             let (tap, band) = (task / bands, task % bands);
-            let columns = band * SIDE..((band + 1) * SIDE).min(outputs);
+            let columns = band * BAND..((band + 1) * BAND).min(outputs);
             let start = tap * size + columns.start * inputs;
             // SAFETY: each task has its own rows of one tap.
             let to = unsafe { turned.slice(start..start + columns.len() * inputs) };
-            for (input, row) in weight[tap * size..(tap + 1) * size].chunks_exact(outputs).enumerate() {
-                for (column, x) in row[columns.clone()].iter().enumerate() {
-                    to[column * inputs + input] = *x;
-                }
-            }
+            turn_columns(ws.isa(), &weight[tap * size..(tap + 1) * size], outputs, columns, to);
         });
     }
     turned
@@ -156,6 +160,28 @@ pub(crate) fn filter_gradient(
 }
 
 dispatch! {
+    /// Some columns of a matrix with rows of `width` floats, as rows.
+    fn turn_columns(s: Isa, matrix: &[f32], width: usize, columns: Range<usize>, to: &mut [f32]) {
+        let rows = matrix.len() / width;
+        assert!(columns.end <= width && to.len() == columns.len() * rows, "columns must fit");
+        let (down, across) = (rows - rows % SQUARE, columns.len() - columns.len() % SQUARE);
+        for row in (0..down).step_by(SQUARE) {
+            for column in (0..across).step_by(SQUARE) {
+                let (from, at) = (row * width + columns.start + column, column * rows + row);
+                // SAFETY: the square lies inside the matrix, and turned inside the rows that its columns become.
+                unsafe { s.transpose(matrix.as_ptr().add(from), width, to.as_mut_ptr().add(at), rows) };
+            }
+        }
+        for (row, line) in matrix.chunks_exact(width).enumerate() {
+            let done = if row < down { across } else { 0 };
+            for (column, x) in line[columns.clone()].iter().enumerate().skip(done) {
+                to[column * rows + row] = *x;
+            }
+        }
+    }
+}
+
+dispatch! {
     /// A panel of all 36 matrices: some columns, the rows in `depth`, zeros beyond the last column.
     ///
     /// A few rows are transformed beside each other and then copied: 36 matrices whose sizes are powers of two share the sets
@@ -171,6 +197,11 @@ dispatch! {
         for some in blocks(depth.len(), STAGE / width) {
             for (at, row) in some.clone().map(|i| depth.start + i).enumerate() {
                 let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
+                for tap in &taps {
+                    for line in tap.chunks(LINE) {
+                        s.prefetch(line.as_ptr().wrapping_add(AHEAD * n));
+                    }
+                }
                 let at = at * width..at * width + columns.len();
                 sweep!(s, columns.len(), c, load, store, {
                     let mut g = [[s.zero(); 3]; 3];
@@ -193,7 +224,6 @@ dispatch! {
                 }
             }
         }
-        s.fence();
     }
 }
 
@@ -220,6 +250,7 @@ dispatch! {
             for group in groups.chunks_exact(layout.len()) {
                 for point in 0..36 {
                     let row = &group[point * layout.matrix + at..][..outputs];
+                    s.prefetch(row.as_ptr().wrapping_add(c + FAR));
                     du[point / 6][point % 6] = s.add(du[point / 6][point % 6], load(s, row, c, 0.0));
                 }
             }

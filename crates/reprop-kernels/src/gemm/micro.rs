@@ -67,7 +67,7 @@ pub(crate) struct Ahead {
 pub(crate) const GROUP: usize = 4;
 
 /// Steps of `k` from which on unrolling and requests to the cache pay.
-pub(crate) const DEEP: usize = 192;
+pub(crate) const DEEP: usize = 48;
 
 /// Floats of a cache line.
 pub(crate) const LINE: usize = 16;

@@ -1,7 +1,7 @@
 //! AVX2 with FMA: 8 lanes, 16 registers, products in 6 x 16 tiles (12 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m256, _CMP_GT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch, _mm_sfence,
+    __m256, _CMP_GT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch,
     _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
     _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
     _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
@@ -65,10 +65,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn stream_ptr(self, p: *mut f32, v: __m256) {
         intrinsic!(_mm256_stream_ps(p, v));
-    }
-    #[inline(always)]
-    fn fence(self) {
-        intrinsic!(_mm_sfence());
     }
     #[inline(always)]
     unsafe fn transpose(self, from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {

@@ -170,7 +170,7 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     fn prefetch(self, _p: *const f32) {}
 
     /// Stores past the caches, where the set can, for memory that is written in whole lines and not read soon: it is neither
-    /// fetched first nor does it drive out what is needed. Others see it after [`Simd::fence`].
+    /// fetched first nor does it drive out what is needed. Other threads see it after [`fence`].
     ///
     /// # Safety
     /// As [`Simd::store_ptr`], and `p` must be aligned to the vector.
@@ -179,10 +179,6 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
         // SAFETY: the caller's promise.
         unsafe { self.store_ptr(p, v) }
     }
-
-    /// Orders what was [streamed](Simd::stream_ptr) before every later store: to be called before a task ends.
-    #[inline(always)]
-    fn fence(self) {}
 
     /// Transposes a square of [`SQUARE`] rows: row `i` at `from + i from_row` becomes column `i` of rows `to_row` apart.
     ///
@@ -263,6 +259,17 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
             half /= 2;
         }
         lanes[0]
+    }
+}
+
+/// Orders what was [streamed](Simd::stream_ptr) before every later store: to be called when a task ends.
+#[inline]
+pub(crate) fn fence() {
+    // Where nothing is streamed past the caches, stores are ordered by whatever tells another thread of them.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every CPU of the architecture has the instruction, which does nothing but wait.
+    unsafe {
+        core::arch::x86_64::_mm_sfence();
     }
 }
 

@@ -3,6 +3,7 @@
 use burn::tensor::module::{max_pool2d_with_indices, max_pool2d_with_indices_backward};
 use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
+use reprop_kernels::Isa;
 use reprop_kernels::conv::{Images, Slide, pool};
 use reprop_kernels::heap::zeros;
 
@@ -60,9 +61,9 @@ impl MaxPool {
         let [batch, _, width] = x.dims();
         let tokens = self.pooled_side().pow(2);
         if Self::fuses(&x, context) {
-            context.fused();
+            let isa = context.fused().kernels().isa();
             let mut y = zeros(batch * tokens * width);
-            pool::max_forward(self.images(batch), self.slide(), width, &Floats::of(x.clone()), &mut y);
+            pool::max_forward(isa, self.images(batch), self.slide(), width, &Floats::of(x.clone()), &mut y);
             return (tensor(y, [batch, tokens, width]), MaxSaved::Fused(Box::new(x)));
         }
         let images = x.swap_dims(1, 2).reshape([batch, width, self.side, self.side]);
@@ -80,7 +81,7 @@ impl MaxPool {
             MaxSaved::Fused(x) => {
                 let mut dx = zeros(batch * tokens * width);
                 let (images, slide) = (self.images(batch), self.slide());
-                pool::max_vjp(images, slide, width, &Floats::of(*x), &Floats::of(dy), &mut dx);
+                pool::max_vjp(Isa::detect(), images, slide, width, &Floats::of(*x), &Floats::of(dy), &mut dx);
                 tensor(dx, [batch, tokens, width])
             }
             MaxSaved::Burn(saved) => {
