@@ -2,10 +2,22 @@
 //!
 //! `dX = dY Wᵀ`, `dW = Xᵀ dY`, `db = Σ_rows dY`.
 
-use crate::gemm::{Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, gemm, multiply};
-use crate::rows::for_chunks;
+use std::ops::Range;
+
+use crate::gemm::{
+    Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, gemm, k_block, multiply, multiply_columns,
+};
+use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
-use crate::workspace::Workspace;
+use crate::workspace::{Buffer, Workspace};
+
+/// Up to so many rows a weight is better left as it is, [`Weight::Fresh`](crate::gemm::Weight): [a block](crate::gemm) of them stays in a
+/// second-level cache while the weight passes by.
+pub const FEW_ROWS: usize = 512;
+/// Tasks that columns make, about.
+const TASKS: usize = 16;
+/// Floats between rows that would share a set of the first-level cache.
+const GAP: usize = 16;
 
 /// `Y = X W (+ b)` for `rows` rows; `w` is the weight packed for the forward (or, for `dX`, for the backward).
 ///
@@ -37,16 +49,60 @@ pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, init: Init, x: &[f3
     let (k, n) = (w.k(), w.n());
     let rows = y.len().checked_div(n).unwrap_or(0);
     let c = Target::new(y, rows, n, n);
-    // Rows a multiple of 4 KiB apart fall into the same set of a first-level cache and push each other out.
-    if k > 0 && k.is_multiple_of(1024) && rows > 1 {
-        let padded = k + 16;
-        let mut copy = ws.take(rows * padded);
-        for (to, from) in copy.chunks_exact_mut(padded).zip(x.chunks_exact(k)) {
-            to[..k].copy_from_slice(from);
-        }
-        multiply(ws.isa(), Mat::strided(&copy, rows, k, padded, 1), Right::Packed(w.data()), c, init);
-    } else {
-        multiply(ws.isa(), Mat::new(x, rows, k), Right::Packed(w.data()), c, init);
+    let copy = apart(ws, x, k);
+    multiply(ws.isa(), left(x, copy.as_deref(), rows, k), Right::Packed(w.data()), c, init);
+}
+
+/// All rows: `y = x w`, plus what `init` says; tasks are columns, and `then` is told of each when it is done.
+///
+/// # Panics
+/// If lengths do not fit.
+pub(crate) fn by_columns(
+    ws: &Workspace,
+    w: Mat,
+    init: Init,
+    x: &[f32],
+    y: &Shared,
+    then: impl Fn(Range<usize>) + Sync,
+) {
+    let (k, n) = (w.rows, w.cols);
+    let rows = y.len().checked_div(n).unwrap_or(0);
+    assert_eq!((x.len(), y.len()), (rows * k, rows * n), "x must be rows x {k} and y rows x {n}");
+    if rows == 0 {
+        return;
+    }
+    let copy = apart(ws, x, k);
+    let a = left(x, copy.as_deref(), rows, k);
+    let panel = ws.isa().panel_width();
+    let width = (n.div_ceil(panel) / TASKS).max(1) * panel;
+    for_each(n.div_ceil(width), |task| {
+        let columns = task * width..((task + 1) * width).min(n);
+        let mut room = ws.take(panel * k_block(k).min(k));
+        // SAFETY: tasks have their own columns.
+        let c = unsafe { Target::part(y, columns.start, rows, columns.len(), n) };
+        multiply_columns(ws.isa(), a, w, columns.clone(), &mut room, c, init.columns(columns.clone()));
+        then(columns);
+    });
+}
+
+/// A copy of rows that lie a multiple of 4 KiB apart, with gaps between them: they would fall into the same set of a first-level cache
+/// and push each other out.
+fn apart(ws: &Workspace, x: &[f32], k: usize) -> Option<Buffer> {
+    if k == 0 || !k.is_multiple_of(1024) || x.len() <= k {
+        return None;
+    }
+    let mut copy = ws.take(x.len() / k * (k + GAP));
+    for (to, from) in copy.chunks_exact_mut(k + GAP).zip(x.chunks_exact(k)) {
+        to[..k].copy_from_slice(from);
+    }
+    Some(copy)
+}
+
+/// Rows, or their copy with gaps.
+fn left<'a>(x: &'a [f32], copy: Option<&'a [f32]>, rows: usize, k: usize) -> Mat<'a> {
+    match copy {
+        Some(copy) => Mat::strided(copy, rows, k, k + GAP, 1),
+        None => Mat::new(x, rows, k),
     }
 }
 

@@ -7,10 +7,10 @@
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
 
 use crate::gelu;
-use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
+use crate::gemm::{Init, Mat, Product, Weight, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
-use crate::linear::times_packed;
+use crate::linear::{by_columns, times_packed};
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_chunks;
 use crate::share::Shared;
@@ -22,11 +22,11 @@ pub struct Mlp<'a> {
     /// Pre-norm over the width.
     pub norm: LayerNorm<'a>,
     /// `W₁`, width x hidden.
-    pub fc1: &'a PackedWeight,
+    pub fc1: Weight<'a>,
     /// `b₁`.
     pub fc1_bias: &'a [f32],
     /// `W₂`, hidden x width.
-    pub fc2: &'a PackedWeight,
+    pub fc2: Weight<'a>,
     /// `b₂`.
     pub fc2_bias: &'a [f32],
 }
@@ -99,6 +99,13 @@ impl Mlp<'_> {
         ws: &Workspace,
     ) -> Result<(), GridOverflow> {
         let (rows, width, hidden) = (self.rows(x), self.norm.width(), self.fc1.outputs());
+        let (fc1, fc2) = match (self.fc1, self.fc2) {
+            (Weight::Packed(fc1), Weight::Packed(fc2)) => (&fc1.forward, &fc2.forward),
+            (Weight::Fresh(fc1), Weight::Fresh(fc2)) => {
+                return self.run_by_columns(x, output, saved, (fc1, fc2), ws);
+            }
+            _ => panic!("both weights must be packed, or none"),
+        };
         let sink = Sink::new(output, rows * width);
         let saved = saved.map(|saved| (Shared::new(&mut saved.stats), Shared::new(&mut saved.u)));
         for_chunks(ws.isa(), rows, |_, r| {
@@ -111,22 +118,87 @@ impl Mlp<'_> {
                     (stats.slice(2 * r.start..2 * r.end), u.slice(r.start * hidden..r.end * hidden))
                 };
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, stats);
-                times_packed(ws, &self.fc1.forward, Init::Bias(self.fc1_bias), &n, u);
+                times_packed(ws, fc1, Init::Bias(self.fc1_bias), &n, u);
                 gelu::forward(ws.isa(), u, &mut h);
             } else {
                 let mut stats = ws.take(2 * count);
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, &mut stats);
-                times_packed(ws, &self.fc1.forward, Init::Bias(self.fc1_bias), &n, &mut h);
+                times_packed(ws, fc1, Init::Bias(self.fc1_bias), &n, &mut h);
                 gelu::in_place(ws.isa(), &mut h);
             }
             // SAFETY: chunks do not overlap.
             unsafe {
                 sink.write(ws, span, |y| {
-                    times_packed(ws, &self.fc2.forward, Init::Bias(self.fc2_bias), &h, y);
+                    times_packed(ws, fc2, Init::Bias(self.fc2_bias), &h, y);
                 });
             };
         });
         sink.finish()
+    }
+
+    /// The same for few rows: each product is a phase of its own.
+    fn run_by_columns(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        saved: Option<&mut MlpSaved>,
+        (fc1, fc2): (Mat, Mat),
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        let (rows, width, hidden) = (self.rows(x), self.norm.width(), self.fc1.outputs());
+        let mut own = None;
+        let MlpSaved { stats, u } = match saved {
+            Some(saved) => saved,
+            None => own.insert(MlpSaved { stats: ws.take(2 * rows), u: ws.take(rows * hidden) }),
+        };
+        let (mut n, mut h) = (ws.take(rows * width), ws.take(rows * hidden));
+        self.norm.forward(x, &mut n, stats, ws);
+        {
+            let (u, h) = (Shared::new(u), Shared::new(&mut h));
+            by_columns(ws, fc1, Init::Bias(self.fc1_bias), &n, &u, |columns| {
+                for row in 0..rows {
+                    let span = row * hidden + columns.start..row * hidden + columns.end;
+                    // SAFETY: each task has its own columns.
+                    unsafe { gelu::forward(ws.isa(), u.slice(span.clone()), h.slice(span)) };
+                }
+            });
+        }
+        // What the norm took is free now, and as long.
+        let mut y = n;
+        by_columns(ws, fc2, Init::Bias(self.fc2_bias), &h, &Shared::new(&mut y), |_| ());
+        let sink = Sink::new(output, rows * width);
+        for_chunks(ws.isa(), rows, |_, r| {
+            let span = r.start * width..r.end * width;
+            // SAFETY: chunks do not overlap.
+            unsafe { sink.put(ws.isa(), span.clone(), &y[span]) };
+        });
+        sink.finish()
+    }
+
+    /// `du` and `dn` for few rows, each product a phase of its own; `u` becomes `h`.
+    fn back_by_columns(
+        &self,
+        (fc1, fc2): (Mat, Mat),
+        dy: &[f32],
+        u: &mut [f32],
+        du: &mut [f32],
+        ws: &Workspace,
+    ) -> Buffer {
+        let hidden = self.fc1.outputs();
+        let rows = u.len().checked_div(hidden).unwrap_or(0);
+        {
+            let (u, du) = (Shared::new(u), Shared::new(du));
+            by_columns(ws, fc2.t(), Init::Zero, dy, &du, |columns| {
+                for row in 0..rows {
+                    let span = row * hidden + columns.start..row * hidden + columns.end;
+                    // SAFETY: each task has its own columns.
+                    unsafe { gelu::vjp_in_place(ws.isa(), u.slice(span.clone()), du.slice(span)) };
+                }
+            });
+        }
+        let mut dn = ws.take(dy.len());
+        by_columns(ws, fc1.t(), Init::Zero, du, &Shared::new(&mut dn), |_| ());
+        dn
     }
 
     /// Gradients from `dy`: `dx = base + …`, parameters' overwritten.
@@ -148,6 +220,12 @@ impl Mlp<'_> {
         let MlpSaved { stats, mut u } = saved;
         let (mut n, mut du) = (ws.take(rows * width), ws.take(rows * hidden));
         let mut sums = partials(ws, rows, width);
+        let dn = match (self.fc1, self.fc2) {
+            (Weight::Fresh(fc1), Weight::Fresh(fc2)) => {
+                Some(self.back_by_columns((fc1, fc2), dy, &mut u, &mut du, ws))
+            }
+            _ => None,
+        };
         {
             let (n, u, du) = (Shared::new(&mut n), Shared::new(&mut u), Shared::new(&mut du));
             let (dx, sums) = (Shared::new(dx), Shared::new(&mut sums));
@@ -159,11 +237,19 @@ impl Mlp<'_> {
                 let (dx, sums) =
                     unsafe { (dx.slice(span.clone()), sums.slice(2 * width * i..2 * width * (i + 1))) };
                 let stats = &stats[2 * r.start..2 * r.end];
-                times_packed(ws, &self.fc2.backward, Init::Zero, &dy[span.clone()], du);
-                gelu::vjp_in_place(ws.isa(), u, du);
-                let mut dn = ws.take(span.len());
-                times_packed(ws, &self.fc1.backward, Init::Zero, du, &mut dn);
-                back(ws.isa(), self.norm, &x[span.clone()], stats, &dn, dx, base.part(span.clone()), sums);
+                let mut own = None;
+                let dn = match (self.fc1, self.fc2, &dn) {
+                    (Weight::Packed(fc1), Weight::Packed(fc2), None) => {
+                        times_packed(ws, &fc2.backward, Init::Zero, &dy[span.clone()], du);
+                        gelu::vjp_in_place(ws.isa(), u, du);
+                        let dn = own.insert(ws.take(span.len()));
+                        times_packed(ws, &fc1.backward, Init::Zero, du, dn);
+                        dn
+                    }
+                    (_, _, Some(dn)) => &dn[span.clone()],
+                    _ => panic!("both weights must be packed, or none"),
+                };
+                back(ws.isa(), self.norm, &x[span.clone()], stats, dn, dx, base.part(span.clone()), sums);
                 reapply(ws.isa(), self.norm, &x[span], n, stats);
             });
         }

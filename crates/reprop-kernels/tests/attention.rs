@@ -8,7 +8,7 @@ use common::{
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::attention::{Attention, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks};
-use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::gemm::{Mat, PackedWeight, Weight};
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::output::{Base, Output};
 
@@ -85,10 +85,22 @@ impl Case {
         common::linear(&context, &p[4], &p[5])
     }
 
+    /// `y`, `dx` and the parameters' gradients: the same bits with packed and with fresh weights.
     fn run(&self, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
         let width = self.width;
         let qkv = PackedWeight::new(ws.isa(), &self.p[2], width, 3 * width);
         let out = PackedWeight::new(ws.isa(), &self.p[4], width, width);
+        let packed = self.run_with((&qkv).into(), (&out).into(), keep, ws);
+        let fresh = |i: usize, outputs| Weight::Fresh(Mat::new(&self.p[i], width, outputs));
+        for (packed, fresh) in
+            packed.iter().zip(&self.run_with(fresh(2, 3 * width), fresh(4, width), keep, ws))
+        {
+            assert_same_bits("packed or fresh", packed, fresh);
+        }
+        packed
+    }
+
+    fn run_with(&self, qkv: Weight, out: Weight, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
         let attention = Attention {
             shape: self.shape,
             masks: Masks {
@@ -98,9 +110,9 @@ impl Case {
                 causal: self.causal,
             },
             norm: LayerNorm { scale: &self.p[0], bias: &self.p[1], eps: EPS },
-            qkv: &qkv,
+            qkv,
             qkv_bias: &self.p[3],
-            out: &out,
+            out,
             out_bias: &self.p[5],
         };
         let (mut y, mut again) = (vec![0.0; self.x.len()], vec![0.0; self.x.len()]);

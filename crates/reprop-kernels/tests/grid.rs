@@ -65,7 +65,7 @@ fn a_sub_block_on_the_grid_equals_its_value_added_afterwards() {
             PackedWeight::new(ws.isa(), &p[4], hidden, width),
         );
         let norm = LayerNorm { scale: &p[0], bias: &p[1], eps: 1e-6 };
-        let mlp = Mlp { norm, fc1: &fc1, fc1_bias: &p[3], fc2: &fc2, fc2_bias: &p[5] };
+        let mlp = Mlp { norm, fc1: (&fc1).into(), fc1_bias: &p[3], fc2: (&fc2).into(), fc2_bias: &p[5] };
         let (x, mut stream) = (rng.vec(rows * width), rng.vec(rows * width));
         grid.snap(&mut stream, &ws).unwrap();
         let mut f = vec![0.0; x.len()];

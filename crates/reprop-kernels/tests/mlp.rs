@@ -6,7 +6,7 @@ use common::{
     Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
 };
 use proptest::prelude::*;
-use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::gemm::{Mat, PackedWeight, Weight};
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::mlp::{Mlp, MlpGrads};
 use reprop_kernels::output::{Base, Output};
@@ -60,12 +60,22 @@ impl Case {
         common::linear(&h, &p[4], &p[5])
     }
 
-    /// `y`, `dx` and the parameters' gradients.
+    /// `y`, `dx` and the parameters' gradients: the same bits with packed and with fresh weights.
     fn run(&self, ws: &Workspace) -> Vec<Vec<f32>> {
         let fc1 = PackedWeight::new(ws.isa(), &self.p[2], self.width, self.hidden);
         let fc2 = PackedWeight::new(ws.isa(), &self.p[4], self.hidden, self.width);
+        let packed = self.run_with((&fc1).into(), (&fc2).into(), ws);
+        let fresh = |i: usize, inputs, outputs| Weight::Fresh(Mat::new(&self.p[i], inputs, outputs));
+        let (fc1, fc2) = (fresh(2, self.width, self.hidden), fresh(4, self.hidden, self.width));
+        for (packed, fresh) in packed.iter().zip(&self.run_with(fc1, fc2, ws)) {
+            assert_same_bits("packed or fresh", packed, fresh);
+        }
+        packed
+    }
+
+    fn run_with(&self, fc1: Weight, fc2: Weight, ws: &Workspace) -> Vec<Vec<f32>> {
         let norm = LayerNorm { scale: &self.p[0], bias: &self.p[1], eps: EPS };
-        let mlp = Mlp { norm, fc1: &fc1, fc1_bias: &self.p[3], fc2: &fc2, fc2_bias: &self.p[5] };
+        let mlp = Mlp { norm, fc1, fc1_bias: &self.p[3], fc2, fc2_bias: &self.p[5] };
         let mut y = vec![0.0; self.x.len()];
         mlp.forward(&self.x, &mut Output::Value(&mut y), ws).unwrap();
         let mut again = vec![0.0; self.x.len()];

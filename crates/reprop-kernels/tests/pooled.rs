@@ -109,12 +109,12 @@ impl Case {
             images: self.images,
             heads: self.heads,
             norm: norm(0),
-            qkv: &qkv,
+            qkv: (&qkv).into(),
             qkv_bias: &p[3],
             query: self.strides.0.map(|stride| pool(6, stride)),
             key: pool(9, self.strides.1),
             value: pool(12, self.strides.1),
-            out: &out,
+            out: (&out).into(),
             out_bias: &p[5],
         };
         let mut y = vec![0.0; self.dy.len()];

@@ -75,7 +75,8 @@ fn transformer_kernels_stay_inside_their_slices() {
         relu::vjp(ws.isa(), x.get(), dy.get(), dx.get_mut());
         let fc1 = PackedWeight::new(ws.isa(), w1.get(), WIDTH, 9);
         let fc2 = PackedWeight::new(ws.isa(), w2.get(), 9, WIDTH);
-        let mlp = Mlp { norm, fc1: &fc1, fc1_bias: b1.get(), fc2: &fc2, fc2_bias: bias.get() };
+        let mlp =
+            Mlp { norm, fc1: (&fc1).into(), fc1_bias: b1.get(), fc2: (&fc2).into(), fc2_bias: bias.get() };
         let grid = Grid { bits: 10 };
         grid.snap(y.get_mut(), ws).unwrap();
         let mut output = Output::OnGrid { grid, base: None, y: y.get_mut(), direction: Direction::Add };
@@ -128,7 +129,8 @@ fn attention_kernels_stay_inside_their_slices() {
             Masks { bias: Some(score.get()), groups: Some(group.get()), keys: Some(&keys), causal: true };
         let shape = AttentionShape { batch, tokens, heads };
         let (qkv_bias, out_bias) = (b.get(), bias.get());
-        let attention = Attention { shape, masks, norm, qkv: &qkv, qkv_bias, out: &out, out_bias };
+        let attention =
+            Attention { shape, masks, norm, qkv: (&qkv).into(), qkv_bias, out: (&out).into(), out_bias };
         for keep in [Keep::Probabilities, Keep::Nothing] {
             let saved = attention.forward_saving(x.get(), &mut Output::Value(y.get_mut()), keep, ws).unwrap();
             let grads = AttentionGrads {
@@ -151,9 +153,9 @@ fn attention_kernels_stay_inside_their_slices() {
             heads,
             table,
             norm,
-            qkv: &qkv,
+            qkv: (&qkv).into(),
             qkv_bias,
-            out: &out,
+            out: (&out).into(),
             out_bias,
         };
         let saved = windows
@@ -206,12 +208,12 @@ fn kernels_of_multiscale_networks_stay_inside_their_slices() {
             images,
             heads: 2,
             norm,
-            qkv: &qkv,
+            qkv: (&qkv).into(),
             qkv_bias: b.get(),
             query: Some(pool(2)),
             key: pool(3),
             value: pool(3),
-            out: &out,
+            out: (&out).into(),
             out_bias: bias.get(),
         };
         let saved = attention

@@ -85,9 +85,9 @@ impl Case {
             heads: self.heads,
             table: &p[0],
             norm: LayerNorm { scale: &p[1], bias: &p[2], eps: EPS },
-            qkv: &qkv,
+            qkv: (&qkv).into(),
             qkv_bias: &p[4],
-            out: &out,
+            out: (&out).into(),
             out_bias: &p[6],
         };
         let mut y = vec![0.0; self.x.len()];

@@ -1,9 +1,10 @@
 //! Unit A: four pre-norm ViT-S blocks on 197 tokens, forward and backward with all gradients, activations stored.
 
 use reprop_kernels::attention::{Attention, AttentionGrads, AttentionShape, Keep, Masks};
-use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::gemm::{Mat, PackedWeight, Weight};
 use reprop_kernels::grid::Direction;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::linear::FEW_ROWS;
 use reprop_kernels::mlp::{Mlp, MlpGrads};
 use reprop_kernels::output::{Base, Output};
 use reprop_kernels::{Buffer, Workspace};
@@ -42,8 +43,13 @@ pub struct Unit {
 struct Block {
     parameters: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
-    packed: [PackedWeight; 4],
+    /// None for few rows.
+    packed: Option<[PackedWeight; 4]>,
 }
+
+/// Where weights are among the parameters, with their inputs and outputs.
+const WEIGHTS: [(usize, usize, usize); 4] =
+    [(2, WIDTH, 3 * WIDTH), (4, WIDTH, WIDTH), (8, WIDTH, HIDDEN), (10, HIDDEN, WIDTH)];
 
 impl Unit {
     pub fn new(batch: usize, ws: &Workspace) -> Self {
@@ -54,13 +60,8 @@ impl Unit {
                 parameters[0].fill(1.0);
                 parameters[6].fill(1.0);
                 let gradients = SIZES.iter().map(|&len| vec![0.0; len]).collect();
-                let pack = |i: usize, k, n| PackedWeight::new(ws.isa(), &parameters[i], k, n);
-                let packed = [
-                    pack(2, WIDTH, 3 * WIDTH),
-                    pack(4, WIDTH, WIDTH),
-                    pack(8, WIDTH, HIDDEN),
-                    pack(10, HIDDEN, WIDTH),
-                ];
+                let packed = (batch * TOKENS > FEW_ROWS)
+                    .then(|| WEIGHTS.map(|(i, k, n)| PackedWeight::new(ws.isa(), &parameters[i], k, n)));
                 Block { parameters, gradients, packed }
             })
             .collect();
@@ -79,7 +80,7 @@ impl Unit {
     pub fn step(&mut self, ws: &Workspace) {
         let batch = self.batch;
         for block in &mut self.blocks {
-            for (packed, i) in block.packed.iter_mut().zip([2, 4, 8, 10]) {
+            for (packed, (i, ..)) in block.packed.iter_mut().flatten().zip(WEIGHTS) {
                 packed.repack(&block.parameters[i]);
             }
         }
@@ -119,7 +120,10 @@ impl Block {
     fn sub_blocks(&self, batch: usize) -> (Attention<'_>, Mlp<'_>) {
         let p = &self.parameters;
         let norm = |i: usize| LayerNorm { scale: &p[i], bias: &p[i + 1], eps: 1e-6 };
-        let [qkv, out, fc1, fc2] = &self.packed;
+        let [qkv, out, fc1, fc2] = match &self.packed {
+            Some(packed) => packed.each_ref().map(Weight::from),
+            None => WEIGHTS.map(|(i, k, n)| Weight::Fresh(Mat::new(&p[i], k, n))),
+        };
         let shape = AttentionShape { batch, tokens: TOKENS, heads: HEADS };
         let masks = Masks::default();
         (

@@ -7,7 +7,7 @@
 
 use super::ends::{Ends, EndsGrads, Seen};
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
-use crate::gemm::PackedWeight;
+use crate::gemm::Weight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output};
@@ -35,11 +35,11 @@ pub struct Attention<'a> {
     /// Pre-norm over the width.
     pub norm: LayerNorm<'a>,
     /// Width x 3 width: queries, keys, values.
-    pub qkv: &'a PackedWeight,
+    pub qkv: Weight<'a>,
     /// 3 width.
     pub qkv_bias: &'a [f32],
     /// Width x width.
-    pub out: &'a PackedWeight,
+    pub out: Weight<'a>,
     /// Width.
     pub out_bias: &'a [f32],
 }

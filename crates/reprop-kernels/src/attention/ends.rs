@@ -3,10 +3,10 @@
 //! Backward: `dc = dy Wₒᵀ`; then `dn = dp Wᵀ` and the norm's `dx`; and with `n = norm(x)`, computed again, the weights'
 //! `dW = nᵀ dp` and `dWₒ = cᵀ dy`.
 
-use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
+use crate::gemm::{Init, Mat, Product, Weight, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
-use crate::linear::{self, times_packed};
+use crate::linear::{self, by_columns, times_packed};
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_chunks;
 use crate::share::Shared;
@@ -16,9 +16,9 @@ use crate::workspace::{Buffer, Workspace};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends<'a> {
     pub norm: LayerNorm<'a>,
-    pub qkv: &'a PackedWeight,
+    pub qkv: Weight<'a>,
     pub qkv_bias: &'a [f32],
-    pub out: &'a PackedWeight,
+    pub out: Weight<'a>,
     pub out_bias: &'a [f32],
 }
 
@@ -56,6 +56,15 @@ impl Ends<'_> {
     pub fn enter(&self, x: &[f32], ws: &Workspace) -> (Buffer, Buffer) {
         let (rows, width) = (self.rows(x), self.width());
         let (mut stats, mut qkv) = (ws.take(2 * rows), ws.take(3 * rows * width));
+        let weight = match self.qkv {
+            Weight::Packed(weight) => &weight.forward,
+            Weight::Fresh(weight) => {
+                let mut n = ws.take(x.len());
+                self.norm.forward(x, &mut n, &mut stats, ws);
+                by_columns(ws, weight, Init::Bias(self.qkv_bias), &n, &Shared::new(&mut qkv), |_| ());
+                return (stats, qkv);
+            }
+        };
         {
             let (stats, qkv) = (Shared::new(&mut stats), Shared::new(&mut qkv));
             for_chunks(ws.isa(), rows, |_, r| {
@@ -65,7 +74,7 @@ impl Ends<'_> {
                 };
                 let mut n = ws.take(r.len() * width);
                 normalize(ws.isa(), self.norm, &x[r.start * width..r.end * width], &mut n, stats);
-                times_packed(ws, &self.qkv.forward, Init::Bias(self.qkv_bias), &n, qkv);
+                times_packed(ws, weight, Init::Bias(self.qkv_bias), &n, qkv);
             });
         }
         (stats, qkv)
@@ -75,14 +84,27 @@ impl Ends<'_> {
     pub fn leave(&self, context: &[f32], output: &mut Output, ws: &Workspace) -> Result<(), GridOverflow> {
         let width = self.width();
         let sink = Sink::new(output, context.len());
+        let y = match self.out {
+            Weight::Packed(_) => None,
+            Weight::Fresh(weight) => {
+                let mut y = ws.take(context.len());
+                by_columns(ws, weight, Init::Bias(self.out_bias), context, &Shared::new(&mut y), |_| ());
+                Some(y)
+            }
+        };
         for_chunks(ws.isa(), self.rows(context), |_, r| {
             let span = r.start * width..r.end * width;
             let c = &context[span.clone()];
             // SAFETY: chunks do not overlap.
             unsafe {
-                sink.write(ws, span, |y| {
-                    times_packed(ws, &self.out.forward, Init::Bias(self.out_bias), c, y);
-                });
+                match (&y, self.out) {
+                    (None, Weight::Packed(weight)) => sink.write(ws, span, |y| {
+                        times_packed(ws, &weight.forward, Init::Bias(self.out_bias), c, y);
+                    }),
+                    (y, _) => {
+                        sink.put(ws.isa(), span.clone(), &y.as_ref().expect("made for a fresh weight")[span])
+                    }
+                }
             };
         });
         sink.finish()
@@ -91,7 +113,14 @@ impl Ends<'_> {
     /// The gradient of the heads' result.
     pub fn leave_vjp(&self, dy: &[f32], ws: &Workspace) -> Buffer {
         let mut d_context = ws.take(dy.len());
-        linear::forward(ws, &self.out.backward, None, dy, &mut d_context, self.rows(dy));
+        match self.out {
+            Weight::Packed(weight) => {
+                linear::forward(ws, &weight.backward, None, dy, &mut d_context, self.rows(dy));
+            }
+            Weight::Fresh(weight) => {
+                by_columns(ws, weight.t(), Init::Zero, dy, &Shared::new(&mut d_context), |_| ());
+            }
+        }
         d_context
     }
 
@@ -108,6 +137,14 @@ impl Ends<'_> {
         let Seen { x, stats, context } = seen;
         let (rows, width) = (self.rows(x), self.width());
         let (mut n, mut sums) = (ws.take(rows * width), partials(ws, rows, width));
+        let dn = match self.qkv {
+            Weight::Packed(_) => None,
+            Weight::Fresh(weight) => {
+                let mut dn = ws.take(rows * width);
+                by_columns(ws, weight.t(), Init::Zero, d_qkv, &Shared::new(&mut dn), |_| ());
+                Some(dn)
+            }
+        };
         {
             let (dx, sums, n) = (Shared::new(dx), Shared::new(&mut sums), Shared::new(&mut n));
             for_chunks(ws.isa(), rows, |i, r| {
@@ -119,9 +156,16 @@ impl Ends<'_> {
                 };
                 let (x, stats) = (&x[span.clone()], &stats[2 * r.start..2 * r.end]);
                 let d_qkv = &d_qkv[3 * span.start..3 * span.end];
-                let mut dn = ws.take(span.len());
-                times_packed(ws, &self.qkv.backward, Init::Zero, d_qkv, &mut dn);
-                back(ws.isa(), self.norm, x, stats, &dn, dx, base.part(span.clone()), sums);
+                let mut own = None;
+                let dn = match (&dn, self.qkv) {
+                    (None, Weight::Packed(weight)) => {
+                        let dn = own.insert(ws.take(span.len()));
+                        times_packed(ws, &weight.backward, Init::Zero, d_qkv, dn);
+                        dn
+                    }
+                    (dn, _) => &dn.as_ref().expect("made for a fresh weight")[span.clone()],
+                };
+                back(ws.isa(), self.norm, x, stats, dn, dx, base.part(span.clone()), sums);
                 reapply(ws.isa(), self.norm, x, n, stats);
             });
         }

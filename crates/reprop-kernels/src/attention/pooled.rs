@@ -10,7 +10,7 @@ use super::ends::{Ends, EndsGrads, Seen};
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
 use super::pool::{Pool, PoolGrads, PoolSaved};
 use crate::conv::Images;
-use crate::gemm::PackedWeight;
+use crate::gemm::Weight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output};
@@ -27,7 +27,7 @@ pub struct PooledAttention<'a> {
     /// Pre-norm over the width.
     pub norm: LayerNorm<'a>,
     /// Width x 3 width: queries, keys, values.
-    pub qkv: &'a PackedWeight,
+    pub qkv: Weight<'a>,
     /// 3 width.
     pub qkv_bias: &'a [f32],
     /// Of queries, if they are pooled.
@@ -37,7 +37,7 @@ pub struct PooledAttention<'a> {
     /// Of values; as many as keys.
     pub value: Pool<'a>,
     /// Width x width.
-    pub out: &'a PackedWeight,
+    pub out: Weight<'a>,
     /// Width.
     pub out_bias: &'a [f32],
 }

@@ -6,7 +6,7 @@
 
 use super::{Attention, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks};
 use crate::conv::Images;
-use crate::gemm::PackedWeight;
+use crate::gemm::Weight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output, Sink};
@@ -30,11 +30,11 @@ pub struct WindowAttention<'a> {
     /// Pre-norm over the width.
     pub norm: LayerNorm<'a>,
     /// Width x 3 width.
-    pub qkv: &'a PackedWeight,
+    pub qkv: Weight<'a>,
     /// 3 width.
     pub qkv_bias: &'a [f32],
     /// Width x width.
-    pub out: &'a PackedWeight,
+    pub out: Weight<'a>,
     /// Width.
     pub out_bias: &'a [f32],
 }

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use super::micro::{LINE, Start};
-use super::{Mat, Next, Target, multiply_panel, pack};
-use crate::simd::Simd;
+use super::{Init, Mat, Next, Target, k_block, multiply_panel, pack};
+use crate::simd::{Simd, dispatch};
 
 /// One block of `k`: rows of `a` against columns of `b`, steps `depth`; `panel` is room for one panel. `sums`, if wanted, get
 /// the sums of the columns added.
@@ -35,7 +35,37 @@ pub(super) unsafe fn multiply_fresh<S: Simd>(
         }
         let next = Next::of::<S>(b, first + S::NR, &depth);
         // SAFETY: the panel is packed for `n` columns and `k` steps; the rest is the caller's promise.
-        unsafe { multiply_panel(s, (m, n, k), a, strides, (panel.as_ptr(), S::NR), c.at(j), start, next) };
+        unsafe {
+            multiply_panel(s, (m, n, k), a, strides, (panel.as_ptr(), S::NR), c.at(j), start.at(j), next);
+        }
+    }
+}
+
+dispatch! {
+    /// `C = A B` on one thread for some columns of `b`, plus what `C` holds or a bias row, as `init` says. `panel` is room for one
+    /// panel of the longest block of `k`.
+    pub(crate) fn multiply_columns(
+        s: Isa, a: Mat, b: Mat, columns: Range<usize>, panel: &mut [f32], c: Target<'_>, init: Init<'_>,
+    ) {
+        let (m, k) = (a.rows, a.cols);
+        assert_eq!((b.rows, c.rows, c.cols), (k, m, columns.len()), "shapes do not fit");
+        let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
+        let mut start = init.start(columns.len());
+        let mut from = 0;
+        loop {
+            let count = k_block(k).min(k - from);
+            let right = (b, columns.clone(), from..from + count);
+            // SAFETY: `a` and `c` were checked when they were made, and their shapes above.
+            unsafe {
+                let a = a.data.as_ptr().wrapping_add(from * a.col_stride);
+                multiply_fresh(s, m, a, strides, right, panel, c, start, None);
+            }
+            start = Start::ADD;
+            from += count;
+            if from >= k {
+                break;
+            }
+        }
     }
 }
 

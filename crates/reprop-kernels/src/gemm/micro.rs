@@ -167,12 +167,12 @@ unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs)
     let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead.from);
     for _ in 0..t.k / GROUP {
         if t.ahead.lines > 0 {
-            s.prefetch(ahead);
+            s.prefetch_far(ahead);
             if t.ahead.lines > 1 {
-                s.prefetch(ahead.wrapping_add(LINE));
+                s.prefetch_far(ahead.wrapping_add(LINE));
                 if t.ahead.lines > 2 {
-                    s.prefetch(ahead.wrapping_add(2 * LINE));
-                    s.prefetch(ahead.wrapping_add(3 * LINE));
+                    s.prefetch_far(ahead.wrapping_add(2 * LINE));
+                    s.prefetch_far(ahead.wrapping_add(3 * LINE));
                 }
             }
             ahead = ahead.wrapping_add(t.ahead.step);

@@ -11,13 +11,15 @@ mod pack;
 mod packed;
 mod product;
 
+pub(crate) use fresh::multiply_columns;
 pub use mat::Mat;
-pub use packed::{PackedMatrix, PackedWeight};
+pub use packed::{PackedMatrix, PackedWeight, Weight};
 pub(crate) use packed::{pack_all, packed_len};
 pub(crate) use product::run_all;
 pub use product::{Product, gemm};
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use self::micro::{Ahead, DEEP, GROUP, LINE, Start, TileArgs};
 use crate::share::Shared;
@@ -33,7 +35,7 @@ pub(crate) fn k_block(k: usize) -> usize {
 }
 
 /// The ranges of at most `size` that cover `0..len`.
-pub(crate) fn blocks(len: usize, size: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+pub(crate) fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(size.max(1)).map(move |start| start..(start + size).min(len))
 }
 
@@ -189,14 +191,7 @@ dispatch! {
             }
         }
         let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
-        let mut start = match init {
-            Init::Zero => Start::ZERO,
-            Init::Add => Start::ADD,
-            Init::Bias(bias) => {
-                assert_eq!(bias.len(), n, "one bias for each of {n} columns");
-                Start { add: false, bias: bias.as_ptr() }
-            }
-        };
+        let mut start = init.start(n);
         let mut from = 0;
         loop {
             let count = k_block(k).min(k - from);
@@ -236,4 +231,27 @@ pub(crate) enum Init<'a> {
     Add,
     /// The same row for every row of `C`.
     Bias(&'a [f32]),
+}
+
+impl<'a> Init<'a> {
+    /// For the tiles of `n` columns.
+    #[inline(always)]
+    fn start(self, n: usize) -> Start {
+        match self {
+            Init::Zero => Start::ZERO,
+            Init::Add => Start::ADD,
+            Init::Bias(bias) => {
+                assert_eq!(bias.len(), n, "one bias for each of {n} columns");
+                Start { add: false, bias: bias.as_ptr() }
+            }
+        }
+    }
+
+    /// For some of the columns.
+    pub(crate) fn columns(self, columns: Range<usize>) -> Init<'a> {
+        match self {
+            Init::Bias(bias) => Init::Bias(&bias[columns]),
+            other => other,
+        }
+    }
 }

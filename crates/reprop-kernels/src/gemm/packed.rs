@@ -122,6 +122,40 @@ impl PackedWeight {
     }
 }
 
+/// A layer's weight as a kernel takes it. Both ways give the same bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Weight<'a> {
+    /// Packed beforehand: tasks are rows, and each reads all of it.
+    Packed(&'a PackedWeight),
+    /// As it is, inputs x outputs: tasks are columns, and each packs its own. The better way for
+    /// [few rows](crate::linear::FEW_ROWS), which would not outweigh reading a packed weight for each task, and packing it.
+    Fresh(Mat<'a>),
+}
+
+impl<'a> From<&'a PackedWeight> for Weight<'a> {
+    fn from(packed: &'a PackedWeight) -> Self {
+        Self::Packed(packed)
+    }
+}
+
+impl Weight<'_> {
+    /// Rows of `W`.
+    pub fn inputs(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.inputs(),
+            Self::Fresh(values) => values.rows,
+        }
+    }
+
+    /// Columns of `W`.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.outputs(),
+            Self::Fresh(values) => values.cols,
+        }
+    }
+}
+
 /// Floats that a packed `k x n` matrix takes.
 pub(crate) fn packed_len(isa: Isa, k: usize, n: usize) -> usize {
     k * n.next_multiple_of(isa.panel_width())

@@ -1,7 +1,7 @@
 //! AVX2 with FMA: 8 lanes, 16 registers, products in 6 x 16 tiles (12 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m256, _CMP_GT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch,
+    __m256, _CMP_GT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch,
     _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
     _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
     _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
@@ -53,6 +53,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch(self, p: *const f32) {
         intrinsic!(_mm_prefetch::<_MM_HINT_T0>(p.cast()));
+    }
+    #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        intrinsic!(_mm_prefetch::<_MM_HINT_T1>(p.cast()));
     }
     #[inline(always)]
     unsafe fn load_ptr(self, p: *const f32) -> __m256 {

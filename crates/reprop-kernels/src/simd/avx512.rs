@@ -1,7 +1,7 @@
 //! AVX-512F: 16 lanes, 32 registers, products in 12 x 32 tiles (24 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_prefetch, _mm512_abs_ps,
+    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_abs_ps,
     _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtps_epi32,
     _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
     _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
@@ -70,6 +70,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, p: *const f32) {
         intrinsic!(_mm_prefetch::<_MM_HINT_T0>(p.cast()));
+    }
+    #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        intrinsic!(_mm_prefetch::<_MM_HINT_T1>(p.cast()));
     }
     #[inline(always)]
     unsafe fn load_ptr(self, p: *const f32) -> __m512 {

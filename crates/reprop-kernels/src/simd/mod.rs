@@ -169,6 +169,11 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     #[inline(always)]
     fn prefetch(self, _p: *const f32) {}
 
+    /// Asks the second-level cache for the line at `p`, where the set can: for what is not needed at once, and would drive out of
+    /// the first what is.
+    #[inline(always)]
+    fn prefetch_far(self, _p: *const f32) {}
+
     /// Stores past the caches, where the set can, for memory that is written in whole lines and not read soon: it is neither
     /// fetched first nor does it drive out what is needed. Other threads see it after [`fence`].
     ///

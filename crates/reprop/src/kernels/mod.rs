@@ -19,6 +19,6 @@ pub(crate) use filters::Filters;
 pub(crate) use floats::{Floats, join, modify, split, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
-pub(crate) use packed::{Packed, Use};
+pub(crate) use packed::{Packed, RowsWeight, Use};
 pub(crate) use streams::{enter, in_range};
 pub(crate) use workspace::lent;

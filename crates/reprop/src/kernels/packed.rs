@@ -4,9 +4,10 @@ use std::ops::Deref;
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use reprop_kernels::gemm::{Mat, PackedMatrix, PackedWeight};
+use reprop_kernels::gemm::{Mat, PackedMatrix, PackedWeight, Weight};
+use reprop_kernels::linear::FEW_ROWS;
 
-use super::{Floats, Workspace};
+use super::{Floats, Workspace, lent};
 
 /// What a sub-block does with its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,5 +81,43 @@ impl Drop for Packed {
         if let Some(PackedWeight { forward, backward }) = self.weight.take() {
             self.home.take_back(if self.usage == Use::Forward { forward } else { backward });
         }
+    }
+}
+
+/// A weight for so many rows: packed for many, as it is for few.
+pub(crate) enum RowsWeight {
+    Many(Packed),
+    Few(Floats, [usize; 2]),
+}
+
+impl RowsWeight {
+    /// Two weights for the same rows.
+    pub fn pair(
+        rows: usize,
+        first: &Param<Tensor<2>>,
+        second: &Param<Tensor<2>>,
+        usage: Use,
+        home: &Workspace,
+    ) -> (Self, Self) {
+        if rows <= FEW_ROWS {
+            let few = |param: &Param<Tensor<2>>| Self::Few(Floats::param(param), param.dims());
+            return (few(first), few(second));
+        }
+        let (first, second) = Packed::pair(first, second, usage, home);
+        (Self::Many(first), Self::Many(second))
+    }
+
+    /// As kernels take it.
+    pub fn weight(&self) -> Weight<'_> {
+        match self {
+            Self::Many(packed) => Weight::Packed(packed),
+            Self::Few(values, [inputs, outputs]) => Weight::Fresh(Mat::new(values, *inputs, *outputs)),
+        }
+    }
+
+    /// Bytes that it takes beside the parameter: a packed weight for many rows, and for few the given buffers, in which whole tensors
+    /// go from one product to the next.
+    pub fn bytes<const N: usize>(rows: usize, [inputs, outputs]: [usize; 2], few: [usize; N]) -> u64 {
+        if rows <= FEW_ROWS { lent(few) } else { Packed::bytes(inputs, outputs) }
     }
 }

@@ -11,7 +11,7 @@ use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::output::{Base, Output};
 
 use super::Attention;
-use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
 use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
 use crate::{Context, Footprint, Gradients, HiddenKeys, Workspace};
@@ -23,9 +23,9 @@ pub struct Parts<'p> {
     keep: Keep,
     scale: Floats,
     bias: Floats,
-    qkv: Packed,
+    qkv: RowsWeight,
     qkv_bias: Floats,
-    out: Packed,
+    out: RowsWeight,
     out_bias: Floats,
     /// Keys that are not hidden, `[batch, tokens]`.
     visible: Option<Vec<bool>>,
@@ -63,7 +63,8 @@ impl FusedWay<3> for Attention {
             return None;
         }
         let workspace = context.fused();
-        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
+        let (qkv, out) =
+            RowsWeight::pair(batch * tokens, &self.qkv.weight, &self.projection.weight, usage, workspace);
         Some(Parts {
             shape: AttentionShape { batch, tokens, heads: self.heads },
             keep: self.keep(tokens, width, context),
@@ -90,12 +91,12 @@ impl FusedWay<3> for Attention {
 
     fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let stream = batch * tokens * width;
-        let packed = Packed::bytes(width, 4 * width);
+        let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
         Footprint {
             saved: self.fused_saved_bytes(dims, context),
-            forward: packed,
+            forward: weights,
             // The gradients of the heads' values and of `q k v`.
-            vjp: packed + lent([stream, 3 * stream]),
+            vjp: weights + lent([stream, 3 * stream]),
         }
     }
 
@@ -144,9 +145,9 @@ impl Parts<'_> {
             shape: self.shape,
             masks: Masks { keys: self.visible.as_deref(), ..Masks::default() },
             norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: &self.qkv,
+            qkv: self.qkv.weight(),
             qkv_bias: &self.qkv_bias,
-            out: &self.out,
+            out: self.out.weight(),
             out_bias: &self.out_bias,
         }
     }

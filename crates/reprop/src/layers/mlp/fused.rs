@@ -7,7 +7,7 @@ use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved};
 use reprop_kernels::output::{Base, Output};
 
 use super::Mlp;
-use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
 use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
 use crate::{Context, Footprint, Gradients, Workspace};
@@ -17,9 +17,9 @@ pub struct Parts<'p> {
     workspace: &'p Workspace,
     scale: Floats,
     bias: Floats,
-    fc1: Packed,
+    fc1: RowsWeight,
     fc1_bias: Floats,
-    fc2: Packed,
+    fc2: RowsWeight,
     fc2_bias: Floats,
 }
 
@@ -32,12 +32,18 @@ impl FusedWay<3> for Mlp {
         biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
     }
 
-    fn parts<'p>(&self, _: [usize; 3], usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
+    fn parts<'p>(
+        &self,
+        [batch, tokens, _]: [usize; 3],
+        usage: Use,
+        context: &Context<'p>,
+    ) -> Option<Parts<'p>> {
         if !self.fuses(context) {
             return None;
         }
         let workspace = context.fused();
-        let (fc1, fc2) = Packed::pair(&self.expand.weight, &self.contract.weight, usage, workspace);
+        let (fc1, fc2) =
+            RowsWeight::pair(batch * tokens, &self.expand.weight, &self.contract.weight, usage, workspace);
         Some(Parts {
             scale: Floats::param(&self.norm.gamma),
             bias: Floats::param(self.norm.beta.as_ref()?),
@@ -56,12 +62,13 @@ impl FusedWay<3> for Mlp {
 
     fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let rows = batch * tokens;
-        let packed = Packed::bytes(width, 2 * self.hidden);
+        let weights = [width, 2 * self.hidden];
         Footprint {
             saved: self.fused_saved_bytes(dims, context),
-            forward: packed,
-            // The normalised input and the gradient of `h`.
-            vjp: packed + lent([rows * width, rows * self.hidden]),
+            // For few rows the normalised input and `gelu(h)`.
+            forward: RowsWeight::bytes(rows, weights, [rows * width, rows * self.hidden]),
+            // The normalised input and the gradient of `h`; for few rows that of the normalised input too.
+            vjp: RowsWeight::bytes(rows, weights, [rows * width]) + lent([rows * width, rows * self.hidden]),
         }
     }
 
@@ -107,9 +114,9 @@ impl Parts<'_> {
     fn kernel(&self) -> kernel::Mlp<'_> {
         kernel::Mlp {
             norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            fc1: &self.fc1,
+            fc1: self.fc1.weight(),
             fc1_bias: &self.fc1_bias,
-            fc2: &self.fc2,
+            fc2: self.fc2.weight(),
             fc2_bias: &self.fc2_bias,
         }
     }

@@ -9,7 +9,7 @@ use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::output::{Base, Output};
 
 use super::{Pool, PooledAttention};
-use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
 use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
 use crate::{Context, Footprint, Gradients, Workspace};
@@ -22,12 +22,12 @@ pub struct Parts<'p> {
     keep: Keep,
     scale: Floats,
     bias: Floats,
-    qkv: Packed,
+    qkv: RowsWeight,
     qkv_bias: Floats,
     query: Option<PoolParts>,
     key: PoolParts,
     value: PoolParts,
-    out: Packed,
+    out: RowsWeight,
     out_bias: Floats,
 }
 
@@ -122,7 +122,8 @@ impl FusedWay<3> for PooledAttention {
             return None;
         }
         let workspace = context.fused();
-        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
+        let (qkv, out) =
+            RowsWeight::pair(dims[0] * dims[1], &self.qkv.weight, &self.projection.weight, usage, workspace);
         Some(Parts {
             images: Images { batch: dims[0], height: self.side, width: self.side },
             heads: self.heads,
@@ -150,15 +151,15 @@ impl FusedWay<3> for PooledAttention {
     }
 
     fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
-        let packed = Packed::bytes(width, 4 * width);
         let stream = |tokens: usize| batch * tokens * width;
+        let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream(tokens)]);
         let pooled: Vec<usize> = self.pools().map(|pool| stream(pool.side(self.side).pow(2))).collect();
         let twice = pooled.iter().chain(&pooled).copied();
         Footprint {
             saved: self.fused_saved_bytes(dims, context),
             // Pooled queries, keys and values.
-            forward: packed + lent(pooled.clone()),
-            vjp: packed
+            forward: weights + lent(pooled.clone()),
+            vjp: weights
                 + lent([3 * stream(tokens)])
                 // The gradient of the heads' values beside pooled queries, keys and values and their gradients; or the
                 // norm's output.
@@ -218,12 +219,12 @@ impl Parts<'_> {
             images: self.images,
             heads: self.heads,
             norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: &self.qkv,
+            qkv: self.qkv.weight(),
             qkv_bias: &self.qkv_bias,
             query: self.query.as_ref().map(PoolParts::kernel),
             key: self.key.kernel(),
             value: self.value.kernel(),
-            out: &self.out,
+            out: self.out.weight(),
             out_bias: &self.out_bias,
         }
     }

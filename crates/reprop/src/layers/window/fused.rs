@@ -10,7 +10,7 @@ use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::output::{Base, Output};
 
 use super::WindowAttention;
-use crate::kernels::{Floats, Grad, Packed, Use, lent};
+use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
 use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
 use crate::{Context, Footprint, Gradients, Workspace};
@@ -26,9 +26,9 @@ pub struct Parts<'p> {
     table: Floats,
     scale: Floats,
     bias: Floats,
-    qkv: Packed,
+    qkv: RowsWeight,
     qkv_bias: Floats,
-    out: Packed,
+    out: RowsWeight,
     out_bias: Floats,
 }
 
@@ -58,7 +58,13 @@ impl FusedWay<3> for WindowAttention {
             return None;
         }
         let workspace = context.fused();
-        let (qkv, out) = Packed::pair(&self.qkv.weight, &self.projection.weight, usage, workspace);
+        let (qkv, out) = RowsWeight::pair(
+            batch * self.side.pow(2),
+            &self.qkv.weight,
+            &self.projection.weight,
+            usage,
+            workspace,
+        );
         Some(Parts {
             images: Images { batch, height: self.side, width: self.side },
             window: self.window,
@@ -88,7 +94,7 @@ impl FusedWay<3> for WindowAttention {
 
     fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
         let stream = batch * tokens * width;
-        let packed = Packed::bytes(width, 4 * width);
+        let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
         let scores = self.tokens().pow(2);
         let hidden = if self.shift == 0 { 0 } else { tokens * self.tokens() };
         let masks = lent([self.heads * scores, hidden]);
@@ -97,9 +103,9 @@ impl FusedWay<3> for WindowAttention {
         Footprint {
             saved: self.fused_saved_bytes(dims, context),
             // Input and output in the order of windows.
-            forward: packed + masks + lent([stream, stream]),
+            forward: weights + masks + lent([stream, stream]),
             // Input and both gradients in the order of windows, beside those of the heads' values and of `q k v`.
-            vjp: packed + masks + lent([stream, stream, stream, stream, 3 * stream, parts]),
+            vjp: weights + masks + lent([stream, stream, stream, stream, 3 * stream, parts]),
         }
     }
 
@@ -153,9 +159,9 @@ impl Parts<'_> {
             heads: self.heads,
             table: &self.table,
             norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: &self.qkv,
+            qkv: self.qkv.weight(),
             qkv_bias: &self.qkv_bias,
-            out: &self.out,
+            out: self.out.weight(),
             out_bias: &self.out_bias,
         }
     }
