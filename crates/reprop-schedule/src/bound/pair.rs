@@ -7,8 +7,8 @@
 //!
 //! **Trees.** Trace the state that each step is reversed from back, through runs and memory, to the read after `F`, or to the
 //! state held (or being read) at `F`, that it came from. The steps of one origin are its tree; let `i` be its lowest. The tree
-//! is *open* from the start of its read, or from `F`, until `i` is reversed: all that time the trace of `i` is at or below `i`,
-//! in the tree's own slot or in the working state. So trees that are open at once hold a slot each, but for one whose trace is
+//! is *open* from the start of its read (the end of a direct one), or from `F`, until `i` is reversed: all that time the trace of
+//! `i` is at or below `i`, in the tree's own slot or in the working state. So trees that are open at once hold a slot each, but for one whose trace is
 //! being run; and *whenever a state is loaded, and all the while that work is done above their lowest steps, they all do*.
 //!
 //! **Blocks.** The lowest steps of all trees cut the chain into blocks. A forward step is a block's *own* work if it serves one of
@@ -41,16 +41,19 @@
 //! [`LONGEST_BLOCK`] steps costs no less than its parts do at the same `u`, each with its first state given.
 //!
 //! *Where it is loose.* It lets each way over a block run in a window, and all but two states be written after `F` for the
-//! way to them. With more slots the three that are counted above are there, and the proof fails: states of a lower
-//! block can be made in the window of a higher one. A search over all orders, from all states on disk and in memory at `F`,
-//! finds nothing that is cheaper (`bound/windowed.rs`).
+//! way to them. A search over all orders, from all states on disk and in memory at `F`, finds nothing that is cheaper
+//! (`bound/windowed.rs`).
+//!
+//! *More slots.* The three that are counted above are there then, and the proof fails: states of a lower block can be made in
+//! the window of a higher one, and the way to a state that is written after `F` be own work of the block below. The search finds
+//! nothing cheaper with three and four slots either, in chains of up to seven steps; that is no proof, and the bound is not used.
 
 use super::orderly::{Blocks, SHARES, revolve, upper};
 use super::{golden_section, largest};
 use crate::Costs;
 use crate::least::{Backwards, least_sum};
 
-pub(super) const SLOTS: usize = 2;
+const SLOTS: usize = 2;
 
 /// The longest block that is priced exactly.
 const LONGEST_BLOCK: usize = 300;
@@ -79,7 +82,8 @@ impl<'a> Pair<'a> {
             let longest = |blocks: &Blocks| blocks.whole[m].last().copied().unwrap_or_default();
             shares.iter().map(longest).fold(f64::INFINITY, f64::min)
         };
-        Self { costs, t, blocks: (0..SLOTS).map(level).collect(), parts: (0..SLOTS).map(part).collect() }
+        let slots = revolve.len() - 1;
+        Self { costs, t, blocks: (0..slots).map(level).collect(), parts: (0..slots).map(part).collect() }
     }
 
     /// What a block of this length pays for the tree above it, if that is read.
@@ -90,12 +94,12 @@ impl<'a> Pair<'a> {
 
     /// The least cost of all blocks of `length` steps, where a state on disk by `F` costs `a w`.
     pub(super) fn least(&self, length: usize, a: f64) -> f64 {
-        let disk = self.costs.tier(1);
+        let (disk, slots) = (self.costs.tier(1), self.blocks.len());
         let mut best = f64::INFINITY;
         // The least cost of so many steps below a tree that was held, with one held tree less to come.
         let mut fewer: Option<Vec<f64>> = None;
-        for held in 0..=SLOTS {
-            let (blocks, part) = (&self.blocks[SLOTS - held.max(1)], self.parts[SLOTS - held.max(1)]);
+        for held in 0..=slots {
+            let (blocks, part) = (&self.blocks[slots - held.max(1)], self.parts[slots - held.max(1)]);
             let source = |(length, cost): (usize, &f64)| cost + self.source(length, a);
             let with_source: Vec<f64> = blocks.iter().enumerate().map(source).collect();
             let longest = blocks.len() - 1;

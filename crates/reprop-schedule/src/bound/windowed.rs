@@ -4,13 +4,14 @@
 //! holds a slot; while it lasts, at most `r` of computation costs `1 - t` of its price. Writes take no time.
 
 use super::orderly::revolve;
-use super::pair::{Pair, SLOTS};
+use super::pair::Pair;
 use crate::Costs;
 
 /// A chain whose forward step costs 1.
 #[derive(Debug, Clone, Copy)]
 struct Windowed {
     steps: usize,
+    slots: usize,
     backward: usize,
     read: usize,
     t: f64,
@@ -44,7 +45,7 @@ impl Windowed {
         let windows: Vec<_> = windows.chain([None]).collect();
         for memory in (0..1_usize << front).rev() {
             for &window in &windows {
-                if memory.count_ones() as usize + usize::from(window.is_some()) <= SLOTS {
+                if memory.count_ones() as usize + usize::from(window.is_some()) <= self.slots {
                     places.extend((0..front).rev().chain([self.steps]).map(|at| Place {
                         memory,
                         at,
@@ -96,7 +97,7 @@ impl Windowed {
     ) -> f64 {
         let Place { memory, at, window } = place;
         let go = |place: Place| value[self.index(place)];
-        let room = memory.count_ones() as usize + usize::from(window.is_some()) < SLOTS;
+        let room = memory.count_ones() as usize + usize::from(window.is_some()) < self.slots;
         let mut best = go(place);
         for step in 0..front {
             let (held, on_disk) = (memory >> step & 1 == 1, disk >> step & 1 == 1);
@@ -146,15 +147,15 @@ impl Windowed {
 #[test]
 fn no_order_of_reads_and_late_writes_beats_the_blocks() {
     let mut nearest = 0.0_f64;
-    for (steps, backward, read, t) in CASES {
-        let windowed = Windowed { steps, backward, read, t };
+    for (steps, slots, backward, read, t) in CASES {
+        let windowed = Windowed { steps, slots, backward, read, t };
         let values = windowed.solve();
         let costs = Costs::new(1.0, backward as f64).unwrap().disk(4.0, read as f64).unwrap();
-        let pair = Pair::new(&costs, &revolve(steps, SLOTS, &costs), t);
+        let pair = Pair::new(&costs, &revolve(steps, slots, &costs), t);
         for a in [0.0, 0.15, 0.4, 0.7, 1.0] {
             let least = pair.least(steps, a);
             for (disk, layer) in values[steps].iter().enumerate() {
-                for memory in (0..1_usize << steps).filter(|memory| memory.count_ones() as usize <= SLOTS) {
+                for memory in (0..1_usize << steps).filter(|memory| memory.count_ones() as usize <= slots) {
                     let found = layer[windowed.index(Place { memory, at: steps, window: None })];
                     let paid = 4.0 * a * f64::from(disk.count_ones() + memory.count_ones());
                     assert!(
@@ -169,16 +170,24 @@ fn no_order_of_reads_and_late_writes_beats_the_blocks() {
     assert!(nearest > 0.95, "{nearest}");
 }
 
-/// Steps, the price of a reverse step, that of a read, and `t`.
-const CASES: [(usize, usize, usize, f64); 10] = [
-    (5, 1, 3, 0.5),
-    (5, 0, 2, 0.75),
-    (5, 2, 4, 0.25),
-    (6, 1, 2, 0.5),
-    (6, 1, 3, 0.25),
-    (6, 1, 4, 0.8),
-    (6, 2, 3, 1.0),
-    (7, 1, 3, 0.4),
-    (7, 1, 2, 0.7),
-    (7, 1, 5, 0.3),
+/// Steps, slots, the price of a reverse step, that of a read, and `t`.
+const CASES: [(usize, usize, usize, usize, f64); 18] = [
+    (5, 2, 1, 3, 0.5),
+    (5, 2, 0, 2, 0.75),
+    (5, 2, 2, 4, 0.25),
+    (6, 2, 1, 2, 0.5),
+    (6, 2, 1, 3, 0.25),
+    (6, 2, 1, 4, 0.8),
+    (6, 2, 2, 3, 1.0),
+    (7, 2, 1, 1, 0.9),
+    (7, 2, 1, 3, 0.4),
+    (7, 2, 1, 2, 0.7),
+    (7, 2, 1, 5, 0.3),
+    (6, 3, 0, 2, 0.5),
+    (6, 3, 1, 3, 0.25),
+    (7, 3, 1, 1, 0.8),
+    (7, 3, 1, 2, 0.3),
+    (7, 3, 1, 4, 0.5),
+    (7, 4, 1, 1, 0.6),
+    (7, 4, 1, 3, 0.2),
 ];
