@@ -1,4 +1,4 @@
-//! Two memory slots: the bound against the exact optimum.
+//! Two memory slots: the bound against the exact optimum, and against plans of longer chains.
 
 mod exhaustive;
 
@@ -30,4 +30,18 @@ fn the_bound_for_two_slots_never_exceeds_the_exact_optimum() {
     }
     println!("{near} of {cases} bounds are within 10 % of the optimum");
     assert!(2 * near > cases);
+}
+
+#[test]
+fn no_plan_for_two_slots_beats_the_bound() {
+    for (number, steps) in (2..400).step_by(13).enumerate() {
+        for (write, read) in [(2.0, 2.0), (20.0, 20.0), (40.0, 10.0), (5.0, 30.0), (60.0, 60.0), (0.5, 7.5)] {
+            let backward = [1.0, 0.0, 2.5][number % 3];
+            let costs = Costs::new(1.0, backward).unwrap().disk(write, read).unwrap();
+            let plan = Async::new(steps, 2, &costs, Channels::Shared).unwrap();
+            let makespan = plan.run().unwrap().makespan;
+            let bound = lower_bound(steps, 2, &costs, Channels::Shared).unwrap();
+            assert!(bound <= makespan + 1e-9, "{steps} {costs:?}: {bound} {makespan}");
+        }
+    }
 }
