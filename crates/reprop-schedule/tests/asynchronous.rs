@@ -175,7 +175,7 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
     for (steps, slots, w, best, gap) in [
         (12, 2, 6, 35, 0.14),
         (12, 2, 8, 36, 0.12),
-        (14, 2, 10, 44, 0.11),
+        (14, 2, 10, 44, 0.09),
         (14, 3, 8, 37, 0.04),
         (14, 3, 10, 37, 0.03),
         (14, 4, 8, 35, 0.015),

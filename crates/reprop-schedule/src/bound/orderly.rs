@@ -59,10 +59,10 @@ use crate::least::{Backwards, least_sum};
 const MOST_SLOTS: usize = 8;
 
 /// The `u / t` that are tried.
-const SHARES: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
+pub(super) const SHARES: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
 
 /// `M(., m)` for `m` up to `slots`, by length; without a slot, one step can be reversed from the working state.
-fn revolve(longest: usize, slots: usize, costs: &Costs) -> Vec<Vec<f64>> {
+pub(super) fn revolve(longest: usize, slots: usize, costs: &Costs) -> Vec<Vec<f64>> {
     let flat = |unit: f64| Price { open: unit, full: unit };
     let (forward, backward) = (flat(costs.forward), flat(costs.backward));
     let mut none = vec![f64::INFINITY; longest + 1];
@@ -114,16 +114,16 @@ fn once(revolve: &[Vec<f64>], t: f64, forward: f64) -> Vec<Vec<f64>> {
 }
 
 /// What blocks cost with given `u` and `t`.
-struct Blocks {
-    u: f64,
+pub(super) struct Blocks {
+    pub(super) u: f64,
     /// `N(., m)` from `m = 1` on.
-    whole: Vec<Vec<f64>>,
+    pub(super) whole: Vec<Vec<f64>>,
     /// `B(., s)`.
     within: Vec<f64>,
 }
 
 impl Blocks {
-    fn new(revolve: &[Vec<f64>], u: f64, t: f64, forward: f64) -> Self {
+    pub(super) fn new(revolve: &[Vec<f64>], u: f64, t: f64, forward: f64) -> Self {
         let slots = revolve.len() - 1;
         let ratio = if u < 1.0 { 1.0 - (1.0 - t) / (1.0 - u) } else { 0.0 };
         let first = once(revolve, u, forward);
@@ -163,7 +163,7 @@ impl Blocks {
 }
 
 /// The largest of each value.
-fn upper(rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
+pub(super) fn upper(rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
     rows.reduce(|x, y| x.iter().zip(&y).map(|(x, y)| x.max(*y)).collect()).unwrap_or_default()
 }
 
