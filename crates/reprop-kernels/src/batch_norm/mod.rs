@@ -248,7 +248,9 @@ impl Moments {
         for (n, part) in parts() {
             means.iter_mut().zip(part).for_each(|(mean, &m)| *mean += n * f64::from(m));
         }
-        means.iter_mut().for_each(|mean| *mean /= total);
+        for mean in &mut means {
+            *mean /= total;
+        }
         let mut squares = vec![0.0; channels];
         for (n, part) in parts() {
             let (part, centred) = part.split_at(channels);
