@@ -22,6 +22,7 @@ pub mod heap;
 pub mod layer_norm;
 pub mod linear;
 mod math;
+mod memory;
 pub mod merge;
 pub mod mlp;
 pub mod optimizer;

@@ -12,33 +12,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::memory::{LINE, Memory};
 use crate::simd::Isa;
-
-/// One cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Line([f32; LINE]);
-
-impl Line {
-    /// Lines of zeros that hold `len` floats.
-    pub(crate) fn zeros(len: usize) -> Vec<Self> {
-        vec![Self([0.0; LINE]); len.div_ceil(LINE)]
-    }
-
-    /// The floats of all lines.
-    pub(crate) fn floats(lines: &[Self]) -> &[f32] {
-        // SAFETY: lines are arrays of floats without gaps.
-        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LINE) }
-    }
-
-    /// The floats of all lines.
-    pub(crate) fn floats_mut(lines: &mut [Self]) -> &mut [f32] {
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LINE) }
-    }
-}
-
-const LINE: usize = 16;
 
 /// Whether a tensor of so many floats is better written past the caches: nothing of it would be left there when it is read,
 /// and what is there would be lost.
@@ -63,7 +38,7 @@ struct Pool {
 const SHELVES: usize = 8;
 
 /// Free buffers by their lines.
-type Shelf = BTreeMap<usize, Vec<Vec<Line>>>;
+type Shelf = BTreeMap<usize, Vec<Memory>>;
 
 /// [`Usage`] while threads change it.
 #[derive(Debug, Default)]
@@ -108,13 +83,13 @@ impl Workspace {
     /// Lends a buffer of `len` floats, aligned to a cache line. What it holds is unspecified (in debug builds: NaN).
     pub fn take(&self, len: usize) -> Buffer {
         let lines = size_class(len.div_ceil(LINE));
-        let (counts, bytes) = (&self.shared.counts, lines * size_of::<Line>());
+        let (counts, bytes) = (&self.shared.counts, lines * LINE * size_of::<f32>());
         let lent = counts.lent.fetch_add(bytes, Ordering::Relaxed) + bytes;
         counts.peak.fetch_max(lent, Ordering::Relaxed);
         let memory = self.found(lines).unwrap_or_else(|| {
             counts.made.fetch_add(1, Ordering::Relaxed);
             counts.owned.fetch_add(bytes, Ordering::Relaxed);
-            Line::zeros(lines * LINE)
+            Memory::zeros(lines * LINE)
         });
         let mut buffer = Buffer { memory, len, home: self.clone() };
         if cfg!(debug_assertions) {
@@ -125,7 +100,7 @@ impl Workspace {
 
     /// Bytes that a buffer of `len` floats takes.
     pub fn bytes(len: usize) -> usize {
-        size_class(len.div_ceil(LINE)) * size_of::<Line>()
+        size_class(len.div_ceil(LINE)) * LINE * size_of::<f32>()
     }
 
     /// Lends a buffer of zeros.
@@ -158,7 +133,7 @@ impl Workspace {
     }
 
     /// Free memory of so many lines, from this thread's shelf if there is some.
-    fn found(&self, lines: usize) -> Option<Vec<Line>> {
+    fn found(&self, lines: usize) -> Option<Memory> {
         let own = own_shelf();
         (0..SHELVES).find_map(|i| self.shelf((own + i) % SHELVES).get_mut(&lines).and_then(Vec::pop))
     }
@@ -182,7 +157,7 @@ fn size_class(lines: usize) -> usize {
 /// Memory lent by a [`Workspace`]; returns when dropped.
 #[derive(Debug)]
 pub struct Buffer {
-    memory: Vec<Line>,
+    memory: Memory,
     len: usize,
     home: Workspace,
 }
@@ -200,20 +175,20 @@ impl Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        &Line::floats(&self.memory)[..self.len]
+        &self.memory[..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut Line::floats_mut(&mut self.memory)[..self.len]
+        &mut self.memory[..self.len]
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let memory = std::mem::take(&mut self.memory);
+        let memory = std::mem::replace(&mut self.memory, Memory::zeros(0));
         self.home.shared.counts.lent.fetch_sub(size_of_val(&memory[..]), Ordering::Relaxed);
-        self.home.shelf(own_shelf()).entry(memory.len()).or_default().push(memory);
+        self.home.shelf(own_shelf()).entry(memory.len() / LINE).or_default().push(memory);
     }
 }

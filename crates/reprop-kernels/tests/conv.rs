@@ -280,6 +280,44 @@ fn an_image_of_several_tile_blocks_equals_f64() {
     }
 }
 
+/// So many tiles of few images are multiplied point by point in several shares of the batch.
+#[test]
+fn several_shares_of_large_images_equal_f64() {
+    let mut rng = Rng(8);
+    let (images, ci, co) = (Images { batch: 7, height: 37, width: 42 }, 4, 3);
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+    let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
+    let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+    for ws in workspaces() {
+        check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
+    }
+    assert_thread_invariant("shares", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).into());
+}
+
+/// A large weight's gradient is one product over gathered pixels, a small one's is added up in groups of images.
+#[test]
+fn a_large_strided_weight_equals_f64() {
+    let mut rng = Rng(9);
+    let (images, ci, co) = (Images { batch: 3, height: 5, width: 4 }, 110, 540);
+    let reference = Reference { images, ci, co, k: 3, stride: 2, pad: 1 };
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(reference.out().len(co)));
+    let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+    let slide = Slide { kernel: 3, stride: 2, padding: 1 };
+    let run = |ws: &Workspace| {
+        let weight = PackedWeight::new(ws.isa(), &w, 9 * ci, co);
+        let conv = Conv2d { images, slide, inputs: ci, weight: &weight };
+        let (mut dx, mut dw) = (vec![7.0; x.len()], vec![7.0; w.len()]);
+        conv.vjp(&x, &dy, Some(&mut dx), &mut dw, ws);
+        vec![dx, dw]
+    };
+    for ws in workspaces() {
+        let [dx, dw] = run(&ws).try_into().expect("two gradients");
+        assert_close("dx", &dx, &want[1], DIRECT_TOLERANCE);
+        assert_close("dw", &dw, &want[2], DIRECT_TOLERANCE);
+    }
+    assert_thread_invariant("large strided weight", run);
+}
+
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let mut rng = Rng(7);

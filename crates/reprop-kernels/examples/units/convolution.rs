@@ -64,16 +64,22 @@ impl Unit {
             block.packed[0].repack(&block.parameters[0], ws);
             block.packed[1].repack(&block.parameters[3], ws);
         }
-        let mut x = Buffer::copy_of(ws, &self.x);
+        // What each block read: the batch, then the output of the block before.
+        let mut inputs: Vec<Buffer> = Vec::new();
         let mut kept = Vec::new();
         for block in &self.blocks {
+            let x = inputs.last().map_or(&self.x[..], |x| x);
             let mut y = ws.take(x.len());
-            let saved = block.branch(self.images).forward_saving(&x, &mut Output::Value(&mut y), ws);
-            kept.push((x, saved.expect("floats do not overflow")));
-            x = y;
+            let saved = block.branch(self.images).forward_saving(x, &mut Output::Value(&mut y), ws);
+            kept.push(saved.expect("floats do not overflow"));
+            inputs.push(y);
         }
-        let mut dy = Buffer::copy_of(ws, &self.dy);
-        for (block, (x, saved)) in self.blocks.iter_mut().zip(kept).rev() {
+        inputs.pop();
+        let mut above: Option<Buffer> = None;
+        for (block, saved) in self.blocks.iter_mut().zip(kept).rev() {
+            let input = inputs.pop();
+            let x = input.as_deref().unwrap_or(&self.x);
+            let dy = above.as_deref().unwrap_or(&self.dy);
             let mut gradients = std::mem::take(&mut block.gradients);
             let [w1, s1, b1, w2, s2, b2] = gradients.get_disjoint_mut([0, 1, 2, 3, 4, 5]).expect("distinct");
             let grads = [
@@ -81,9 +87,9 @@ impl Unit {
                 ConvNormGrads { weight: w2, norm: BatchNormGrads { scale: s2, bias: b2 } },
             ];
             let mut dx = ws.take(x.len());
-            block.branch(self.images).vjp(&x, &saved, &dy, &mut dx, Base::Nothing, grads, ws);
+            block.branch(self.images).vjp(x, &saved, dy, &mut dx, Base::Nothing, grads, ws);
             block.gradients = gradients;
-            dy = dx;
+            above = Some(dx);
         }
     }
 }

@@ -192,3 +192,42 @@ dispatch! {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::simd::{Isa, fence};
+
+    /// Results of every pass that may store past the caches, for rows of `channels` floats from float `shift` of a line on.
+    fn passes(isa: Isa, channels: usize, shift: usize, past: bool) -> Vec<Memory> {
+        let rows = 5;
+        let len = rows * channels;
+        let wave = |seed: usize, len: usize| -> Vec<f32> {
+            (0..len).map(|i| ((i * 37 + seed) % 19) as f32 - 9.0).collect()
+        };
+        let (x, dy, map) = (wave(1, len), wave(2, len), wave(3, 4 * channels));
+        let mut out: Vec<_> = (0..4).map(|_| Memory::zeros(shift + len)).collect();
+        let [affined, dz, copied, dx] = &mut out[..] else { unreachable!("four results") };
+        let mut sums = vec![0.0; 2 * channels];
+        affine(isa, &x, channels, &map, Some(&dy), true, &mut affined[shift..], channels, past);
+        masked(isa, &dy, channels, &x, &map, Mask::RELU, &mut dz[shift..], &mut sums, past);
+        copy_pixels(isa, &x, channels, channels, &mut copied[shift..], past);
+        add_pixels(isa, &x, channels, channels, Some(&dy), Base::Nothing, &mut dx[shift..], past);
+        fence();
+        out
+    }
+
+    #[test]
+    fn what_is_stored_past_the_caches_is_the_same() {
+        for isa in Isa::available() {
+            for (channels, shift) in [(16, 0), (64, 0), (64, 3), (7, 0), (20, 0)] {
+                let pairs =
+                    passes(isa, channels, shift, true).into_iter().zip(passes(isa, channels, shift, false));
+                for (past, cached) in pairs {
+                    assert_eq!(past[..], cached[..], "{} {channels} {shift}", isa.name());
+                }
+            }
+        }
+    }
+}

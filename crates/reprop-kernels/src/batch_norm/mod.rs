@@ -186,11 +186,12 @@ impl BatchNorm<'_> {
     ) -> Buffer {
         let channels = self.channels();
         let mut back = ws.take(4 * channels);
+        let mut totals = vec![0.0; 2 * channels];
+        for part in sums.chunks_exact((2 * channels).max(1)) {
+            totals.iter_mut().zip(part).for_each(|(total, &sum)| *total += f64::from(sum));
+        }
         for c in 0..channels {
-            let total = |at: usize| -> f64 {
-                sums.iter().skip(at + c).step_by(2 * channels).map(|&s| f64::from(s)).sum()
-            };
-            let (first, second) = (total(0), total(channels));
+            let (first, second) = (totals[c], totals[channels + c]);
             let r = 1.0 / (f64::from(moments.variance[c]) + f64::from(self.eps)).sqrt();
             let a = f64::from(self.scale[c]) * r;
             // Given moments do not move with `x`, as if infinitely many rows had made them.
@@ -243,12 +244,14 @@ impl Moments {
         let mut moments = Self { mean: ws.take(channels), variance: ws.take(channels), rows: Some(rows) };
         let total = rows.max(1) as f64;
         // Part by part, all channels of one beside each other.
-        let parts = || counts.iter().map(|&n| n as f64).zip(parts.chunks_exact(2 * channels));
+        let parts = || counts.iter().map(|&n| n as f64).zip(parts.chunks_exact((2 * channels).max(1)));
         let mut means = vec![0.0; channels];
         for (n, part) in parts() {
             means.iter_mut().zip(part).for_each(|(mean, &m)| *mean += n * f64::from(m));
         }
-        means.iter_mut().for_each(|mean| *mean /= total);
+        for mean in &mut means {
+            *mean /= total;
+        }
         let mut squares = vec![0.0; channels];
         for (n, part) in parts() {
             let (part, centred) = part.split_at(channels);

@@ -1,12 +1,14 @@
 //! Any square convolution as matrix products over gathered pixels: 1x1, strides, 7x7.
 //!
 //! A task gathers the inputs of a few output pixels into rows of `kernel² inputs` floats, which stay in cache, and
-//! multiplies them by the weight. Backward: `dW = Σ rowsᵀ dy` in a few fixed groups of images, `dx` by scattering `dy Wᵀ`, one
-//! image after the other within a group.
+//! multiplies them by the weight. Backward: `dW = Σ rowsᵀ dy` in a few fixed groups of images, or at once if it is large; `dx` by
+//! scattering `dy Wᵀ`, one image after the other.
 
 use super::{Images, Slide};
-use crate::gemm::{Init, Mat, PackedWeight, Right, Target, blocks, multiply, pack_all, packed_len};
-use crate::linear::times_packed;
+use crate::gemm::{
+    Init, Mat, PackedWeight, Product, Right, Target, blocks, gemm, multiply, pack_all, packed_len,
+};
+use crate::linear::{self, times_packed};
 use crate::rows::{for_chunks, for_each};
 use crate::share::Shared;
 use crate::workspace::Workspace;
@@ -14,8 +16,14 @@ use crate::workspace::Workspace;
 /// Output pixels that the derivative gathers at once.
 const PIXELS: usize = 192;
 
-/// Partial sums of the weight's gradient: at most this many.
+/// Partial sums of the weight's gradient: at most this many,
 const GROUPS: usize = 8;
+
+/// of no more floats than this, two megabytes.
+const LARGE: usize = 1 << 19;
+
+/// Floats of pixels that are gathered at once, about, for a weight that is larger.
+const GATHERED: usize = 1 << 22;
 
 /// A convolution of a batch of images without bias.
 #[derive(Clone, Copy, Debug)]
@@ -59,52 +67,102 @@ impl Conv2d<'_> {
     /// If lengths do not fit.
     pub fn vjp(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
         let (out, outputs) = self.check(x);
-        let (taps, isa) = (self.weight.inputs(), ws.isa());
+        let taps = self.weight.inputs();
         assert_eq!(dy.len(), out.len(outputs), "dy must hold {out:?} of {outputs} channels");
         assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "dx must be like x");
         assert_eq!(dw.len(), taps * outputs, "dw must be {taps} x {outputs}");
+        if dw.len() > LARGE {
+            self.vjp_at_once(x, dy, dx, dw, ws);
+        } else {
+            self.vjp_in_groups(x, dy, dx, dw, ws);
+        }
+    }
+
+    /// The derivative with few sums: groups of images each add up their own.
+    fn vjp_in_groups(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+        let (taps, outputs, isa) = (self.weight.inputs(), self.weight.outputs(), ws.isa());
+        let (of_image, len) = (self.slide.output(self.images).pixels(), dw.len());
         let in_group = self.images.batch.div_ceil(GROUPS).max(1);
         let groups = self.images.batch.div_ceil(in_group);
-        let mut parts = ws.take_zeroed(groups * taps * outputs);
+        let mut parts = ws.take(groups * len);
         {
             let (parts, dx) = (Shared::new(&mut parts), dx.map(Shared::new));
             let size = self.images.pixels() * self.inputs;
             for_each(groups, |group| {
+                let images = group * in_group..((group + 1) * in_group).min(self.images.batch);
                 // SAFETY: each group has its own sums.
-                let dw = unsafe { parts.slice(group * taps * outputs..(group + 1) * taps * outputs) };
-                for image in group * in_group..((group + 1) * in_group).min(self.images.batch) {
-                    // SAFETY: each image belongs to one group.
-                    let mut dx = dx.as_ref().map(|dx| unsafe { dx.slice(image * size..(image + 1) * size) });
+                let dw = unsafe { parts.slice(group * len..(group + 1) * len) };
+                // SAFETY: each image belongs to one group.
+                let mut dx =
+                    dx.as_ref().map(|dx| unsafe { dx.slice(images.start * size..images.end * size) });
+                if let Some(dx) = dx.as_deref_mut() {
+                    dx.fill(0.0);
+                }
+                if of_image == 0 {
+                    dw.fill(0.0);
+                }
+                let mut init = Init::Zero;
+                for span in blocks(images.len() * of_image, PIXELS) {
+                    let first = images.start * of_image;
+                    let pixels = first + span.start..first + span.end;
+                    let dy = &dy[pixels.start * outputs..pixels.end * outputs];
+                    let mut rows = ws.take(pixels.len() * taps);
+                    self.gather(x, pixels.clone(), &mut rows);
+                    let mut packed = ws.take(packed_len(isa, pixels.len(), outputs));
+                    pack_all(isa, Mat::new(dy, pixels.len(), outputs), &mut packed);
+                    let left = Mat::new(&rows, pixels.len(), taps).t();
+                    let c = Target::new(dw, taps, outputs, outputs);
+                    multiply(isa, left, Right::Packed(&packed), c, init);
+                    init = Init::Add;
                     if let Some(dx) = dx.as_deref_mut() {
-                        dx.fill(0.0);
-                    }
-                    for span in blocks(out.pixels(), PIXELS) {
-                        let pixels = image * out.pixels() + span.start..image * out.pixels() + span.end;
-                        let dy = &dy[pixels.start * outputs..pixels.end * outputs];
-                        let mut rows = ws.take(pixels.len() * taps);
-                        self.gather(x, pixels.clone(), &mut rows);
-                        let right = Mat::new(dy, pixels.len(), outputs);
-                        let mut packed = ws.take(packed_len(isa, pixels.len(), outputs));
-                        pack_all(isa, right, &mut packed);
-                        let left = Mat::new(&rows, pixels.len(), taps).t();
-                        multiply(
-                            isa,
-                            left,
-                            Right::Packed(&packed),
-                            Target::new(dw, taps, outputs, outputs),
-                            Init::Add,
-                        );
-                        if let Some(dx) = dx.as_deref_mut() {
-                            times_packed(ws, &self.weight.backward, Init::Zero, dy, &mut rows);
-                            self.scatter(&rows, pixels, image, dx);
-                        }
+                        times_packed(ws, &self.weight.backward, Init::Zero, dy, &mut rows);
+                        self.scatter(&rows, pixels, images.start, dx);
                     }
                 }
             });
         }
         dw.fill(0.0);
-        for part in parts.chunks_exact((taps * outputs).max(1)) {
+        for part in parts.chunks_exact(len.max(1)) {
             dw.iter_mut().zip(part).for_each(|(a, b)| *a += b);
+        }
+    }
+
+    /// The derivative with many sums, of which there is to be one set: all pixels of many images are gathered first, then the
+    /// weight's gradient is one product.
+    fn vjp_at_once(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+        let (taps, outputs) = (self.weight.inputs(), self.weight.outputs());
+        let of_image = self.slide.output(self.images).pixels();
+        let share = (GATHERED / (of_image * taps).max(1)).max(1);
+        let size = self.images.pixels() * self.inputs;
+        let dx = dx.map(Shared::new);
+        if self.images.batch == 0 {
+            dw.fill(0.0);
+        }
+        for images in blocks(self.images.batch, share) {
+            let (first, count) = (images.start * of_image, images.len() * of_image);
+            let dy = &dy[first * outputs..(first + count) * outputs];
+            let mut rows = ws.take(count * taps);
+            {
+                let rows = Shared::new(&mut rows);
+                for_chunks(ws.isa(), count, |_, pixels| {
+                    // SAFETY: chunks do not overlap.
+                    let rows = unsafe { rows.slice(pixels.start * taps..pixels.end * taps) };
+                    self.gather(x, first + pixels.start..first + pixels.end, rows);
+                });
+            }
+            let (a, b) = (Mat::new(&rows, count, taps).t(), Mat::new(dy, count, outputs));
+            gemm(ws, Product { a, b, c: dw, accumulate: images.start > 0, column_sums: None });
+            let Some(dx) = &dx else { continue };
+            linear::forward(ws, &self.weight.backward, None, dy, &mut rows, count);
+            for_each(images.len(), |i| {
+                let image = images.start + i;
+                // SAFETY: each image has its own part.
+                let dx = unsafe { dx.slice(image * size..(image + 1) * size) };
+                dx.fill(0.0);
+                let pixels = i * of_image..(i + 1) * of_image;
+                let rows = &rows[pixels.start * taps..pixels.end * taps];
+                self.scatter(rows, first + pixels.start..first + pixels.end, image, dx);
+            });
         }
     }
 
@@ -123,7 +181,7 @@ impl Conv2d<'_> {
         }
     }
 
-    /// Adds rows of taps to the pixels of image `image` that they came from.
+    /// Adds rows of taps to the pixels that they came from; `dx` begins with image `image`.
     fn scatter(&self, rows: &[f32], pixels: std::ops::Range<usize>, image: usize, dx: &mut [f32]) {
         let inputs = self.inputs;
         let first = image * self.images.pixels();

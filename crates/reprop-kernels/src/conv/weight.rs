@@ -119,7 +119,8 @@ fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buff
     turned
 }
 
-/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
+/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`. Filters that are `kept` are not used at once:
+/// other layers come first, and nothing of them would be left in the caches.
 fn transform(weight: &[f32], packed: &mut [PackedMatrix], kept: bool, ws: &Workspace) {
     let (k, n) = (packed[0].k(), packed[0].n());
     assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
@@ -128,13 +129,15 @@ fn transform(weight: &[f32], packed: &mut [PackedMatrix], kept: bool, ws: &Works
     let points: Vec<Shared> = packed.iter_mut().map(|packed| Shared::new(packed.data_mut())).collect();
     for_each(n.div_ceil(width), |panel| {
         let columns = panel * width..((panel + 1) * width).min(n);
+        // Columns beyond the last stay zero.
+        let mut stage = ws.take_zeroed(36 * STAGE);
         for depth in blocks(k, k_block(k)) {
             let start = depth.start * wide + columns.start * depth.len();
             // SAFETY: each task has its own panel of each block of each matrix.
             let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
                 points[point].slice(start..start + width * depth.len())
             });
-            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, kept, &mut to);
+            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, kept, &mut stage, &mut to);
         }
     });
 }
@@ -188,12 +191,10 @@ dispatch! {
     /// of every cache, and a line that is written in pieces would be lost from it between two pieces.
     fn transform_panel(
         s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, kept: bool,
-        to: &mut [&mut [f32]; 36],
+        stage: &mut [f32], to: &mut [&mut [f32]; 36],
     ) {
         let (weight, k, n) = weight;
         let width = to[0].len() / depth.len().max(1);
-        // Columns beyond the last stay zero.
-        let mut rows = [[0.0; STAGE]; 36];
         for some in blocks(depth.len(), STAGE / width) {
             for (at, row) in some.clone().map(|i| depth.start + i).enumerate() {
                 let taps: [&[f32]; 9] = std::array::from_fn(|tap| &weight[(tap * k + row) * n..][columns.clone()]);
@@ -209,13 +210,13 @@ dispatch! {
                         g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
                     }
                     let u = both_sides::<Filter, _, _, _>(s, g);
-                    for (point, row) in rows.iter_mut().enumerate() {
+                    for (point, row) in stage.chunks_exact_mut(STAGE).enumerate() {
                         store(s, &mut row[at.clone()], c, u[point / 6][point % 6]);
                     }
                 });
             }
             let span = some.start * width..some.end * width;
-            for (to, rows) in to.iter_mut().zip(&rows) {
+            for (to, rows) in to.iter_mut().zip(stage.chunks_exact(STAGE)) {
                 let (to, rows) = (&mut to[span.clone()], &rows[..span.len()]);
                 if kept {
                     stream(s, rows, to);

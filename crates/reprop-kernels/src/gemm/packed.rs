@@ -1,10 +1,10 @@
 //! A right-hand operand packed once and used many times: a layer's weight for as long as its version lives.
 
 use super::{Mat, blocks, k_block, pack};
+use crate::memory::Memory;
 use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
-use crate::workspace::Line;
 
 /// A `k x n` matrix packed as a right-hand operand for one instruction set.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct PackedMatrix {
     k: usize,
     n: usize,
     /// Aligned to cache lines, so that a load of a vector touches one.
-    data: Vec<Line>,
+    data: Memory,
 }
 
 impl PackedMatrix {
@@ -26,12 +26,12 @@ impl PackedMatrix {
 
     /// Memory for a `k x n` matrix.
     pub fn blank(isa: Isa, k: usize, n: usize) -> Self {
-        Self { isa, k, n, data: Line::zeros(packed_len(isa, k, n)) }
+        Self { isa, k, n, data: Memory::zeros(packed_len(isa, k, n)) }
     }
 
     /// A shape without memory, for the half of a [`PackedWeight`] that is not multiplied by.
     pub fn shape_only(isa: Isa, k: usize, n: usize) -> Self {
-        Self { isa, k, n, data: Vec::new() }
+        Self { isa, k, n, data: Memory::zeros(0) }
     }
 
     /// Whether it is a shape without memory.
@@ -52,7 +52,7 @@ impl PackedMatrix {
         let tasks: Vec<_> = blocks(self.k, k_block(self.k))
             .flat_map(|depth| blocks(self.n, columns).map(move |columns| (depth.clone(), columns)))
             .collect();
-        let (isa, data) = (self.isa, Shared::new(Line::floats_mut(&mut self.data)));
+        let (isa, data) = (self.isa, Shared::new(&mut self.data));
         for_each(tasks.len(), |i| {
             let (depth, columns) = tasks[i].clone();
             let at = depth.start * wide + columns.start * depth.len();
@@ -78,11 +78,11 @@ impl PackedMatrix {
     }
 
     pub(crate) fn data(&self) -> &[f32] {
-        Line::floats(&self.data)
+        &self.data
     }
 
     pub(crate) fn data_mut(&mut self) -> &mut [f32] {
-        Line::floats_mut(&mut self.data)
+        &mut self.data
     }
 }
 
