@@ -102,7 +102,7 @@ impl Ends<'_> {
                         times_packed(ws, &weight.forward, Init::Bias(self.out_bias), c, y);
                     }),
                     (y, _) => {
-                        sink.put(ws.isa(), span.clone(), &y.as_ref().expect("made for a fresh weight")[span])
+                        sink.put(ws.isa(), span.clone(), &y.as_ref().expect("made for a fresh weight")[span]);
                     }
                 }
             };

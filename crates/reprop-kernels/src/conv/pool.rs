@@ -17,7 +17,7 @@ use crate::sweep::sweep;
 /// If lengths do not fit or a place sees no pixel.
 pub fn max_forward(isa: Isa, images: Images, slide: Slide, channels: usize, x: &[f32], y: &mut [f32]) {
     each_chunk(images, slide, channels, x, y, |pixels, y| {
-        max_pixels(isa, (images, slide, channels), x, pixels, y)
+        max_pixels(isa, (images, slide, channels), x, pixels, y);
     });
 }
 

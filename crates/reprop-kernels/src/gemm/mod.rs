@@ -120,7 +120,7 @@ unsafe fn multiply_block<S: Simd>(
                 c.at(j),
                 start.at(j),
                 next,
-            )
+            );
         };
     }
 }
