@@ -77,9 +77,9 @@ impl Parts<'_> {
         let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
         let dx = match &self.weight {
             Weight::Winograd(weight) => {
-                let mut dx = vec![0.0; x.len()];
-                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, &mut dx, &mut dw, ws);
-                wanted.then_some(dx)
+                let mut dx = wanted.then(|| vec![0.0; x.len()]);
+                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
+                dx
             }
             Weight::Direct(weight) => {
                 let mut dx = wanted.then(|| vec![0.0; x.len()]);
