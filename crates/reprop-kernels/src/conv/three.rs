@@ -68,21 +68,22 @@ impl Conv3x3<'_> {
         self.run(self.plain(x, inputs), &copy_out(&y, self.images, outputs, ws.isa()), ws);
     }
 
-    /// `dx` and `dw`, both overwritten.
+    /// `dx` (if wanted) and `dw`, both overwritten.
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn vjp(&self, x: &[f32], dy: &[f32], dx: &mut [f32], dw: &mut [f32], ws: &Workspace) {
+    pub fn vjp(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         assert_eq!(
             (x.len(), dy.len()),
             (self.images.len(inputs), self.images.len(outputs)),
             "images do not fit"
         );
-        assert_eq!(dx.len(), x.len(), "dx must be like x");
-        let dx = Shared::new(dx);
+        assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "dx must be like x");
         let (x, dy) = (self.plain(x, inputs), self.plain(dy, outputs));
-        self.run_vjp(x, dy, Some(&copy_out(&dx, self.images, inputs, ws.isa())), dw, ws);
+        let dx = dx.map(Shared::new);
+        let done = dx.as_ref().map(|dx| copy_out(dx, self.images, inputs, ws.isa()));
+        self.run_vjp(x, dy, done.as_ref().map(|done| done as Done), dw, ws);
     }
 
     fn plain<'b>(&self, x: &'b [f32], channels: usize) -> Source<'b> {

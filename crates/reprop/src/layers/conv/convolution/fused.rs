@@ -76,18 +76,13 @@ impl Parts<'_> {
     ) -> Option<Tensor<4>> {
         let mut dw = Grad::of(&self.layer.weight);
         let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
-        let dx = match &self.weight {
+        let mut dx = wanted.then(|| zeros(x.len()));
+        match &self.weight {
             Weight::Winograd(weight) => {
-                let mut dx = zeros(x.len());
-                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, &mut dx, &mut dw, ws);
-                wanted.then_some(dx)
+                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
             }
-            Weight::Direct(weight) => {
-                let mut dx = wanted.then(|| zeros(x.len()));
-                self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
-                dx
-            }
-        };
+            Weight::Direct(weight) => self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws),
+        }
         dw.add_to(gradients);
         dx.map(|dx| tensor(dx, self.dims))
     }
