@@ -1,7 +1,8 @@
 //! Whole training steps, one at a time, for comparisons with other programs. Each line of the input, `MODEL STRATEGY
 //! BATCH` (`rev-vit-s reprop 8`), is answered by the milliseconds of one step on noise: forward, backward and optimizer.
 //! Residual networks get images of 32x32 and SGD, the others their own images and `AdamW`; networks of text get sequences
-//! of 128 tokens, with one in seven asked for.
+//! of 128 tokens, with one in seven asked for. With `-kept` behind a strategy (`rev-vit-s reprop-kept 8`) a recovered block
+//! keeps its attention's probabilities for its derivative.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -19,8 +20,8 @@ const PLACES: usize = 128;
 /// One token in so many is asked for, there too.
 const ASKED: usize = 7;
 
-/// Takes one step.
-type Training = Box<dyn FnMut(Strategy) -> Option<()>>;
+/// Takes one step; keeps probabilities or not.
+type Training = Box<dyn FnMut(Strategy, bool) -> Option<()>>;
 
 fn training<const D: usize, N>(
     network: N,
@@ -33,9 +34,10 @@ where
 {
     // Empty only while a step runs.
     let mut network = Some(network);
-    Box::new(move |strategy| {
+    Box::new(move |strategy, keep| {
         let before = network.take()?;
         let pass = Pass::training(1).meter(Meter::new());
+        let pass = if keep { pass.keep_probabilities() } else { pass };
         let step = before.step(input.clone(), target.clone(), pass, strategy).ok()?;
         network = Some(step.statistics.apply(optimizer.step(1e-4, before, step.gradients)));
         Some(())
@@ -102,14 +104,15 @@ fn main() -> io::Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = || -> Option<f64> {
             let [model, strategy, batch] = words[..] else { return None };
-            let (strategy, batch) = (strategy.parse().ok()?, batch.parse().ok()?);
+            let kept = strategy.strip_suffix("-kept");
+            let (strategy, batch) = (kept.unwrap_or(strategy).parse().ok()?, batch.parse().ok()?);
             let name = (model.to_owned(), batch);
             if !known.contains_key(&name) {
                 known.insert(name.clone(), begin(model, batch)?);
             }
             let step = known.get_mut(&name)?;
             let start = Instant::now();
-            step(strategy)?;
+            step(strategy, kept.is_some())?;
             Some(start.elapsed().as_secs_f64() * 1e3)
         }();
         match answer {
