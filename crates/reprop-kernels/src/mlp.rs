@@ -146,20 +146,22 @@ impl Mlp<'_> {
         ws: &Workspace,
     ) -> Result<(), GridOverflow> {
         let (rows, width, hidden) = (self.rows(x), self.norm.width(), self.fc1.outputs());
-        let mut own = None;
-        let MlpSaved { stats, u } = match saved {
-            Some(saved) => saved,
-            None => own.insert(MlpSaved { stats: ws.take(2 * rows), u: ws.take(rows * hidden) }),
-        };
         let (mut n, mut h) = (ws.take(rows * width), ws.take(rows * hidden));
+        let (mut own, u) = (ws.take(2 * rows), saved.map(|MlpSaved { stats, u }| (stats, Shared::new(u))));
+        let (stats, u) = u.map_or((&mut own, None), |(stats, u)| (stats, Some(u)));
         self.norm.forward(x, &mut n, stats, ws);
         {
-            let (u, h) = (Shared::new(u), Shared::new(&mut h));
-            by_columns(ws, fc1, Init::Bias(self.fc1_bias), &n, &u, |columns| {
+            let h = Shared::new(&mut h);
+            by_columns(ws, fc1, Init::Bias(self.fc1_bias), &n, u.as_ref().unwrap_or(&h), |columns| {
                 for row in 0..rows {
                     let span = row * hidden + columns.start..row * hidden + columns.end;
                     // SAFETY: each task has its own columns.
-                    unsafe { gelu::forward(ws.isa(), u.slice(span.clone()), h.slice(span)) };
+                    unsafe {
+                        match &u {
+                            Some(u) => gelu::forward(ws.isa(), u.slice(span.clone()), h.slice(span)),
+                            None => gelu::in_place(ws.isa(), h.slice(span)),
+                        }
+                    }
                 }
             });
         }
