@@ -14,7 +14,7 @@ use reprop_kernels::conv::{
 };
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::fuse::{Fuse, FuseGrads};
-use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::gemm::{Mat, PackedWeight, Weight};
 use reprop_kernels::grid::{Direction, Grid};
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::merge::{Merge, MergeGrads};
@@ -75,21 +75,24 @@ fn transformer_kernels_stay_inside_their_slices() {
         relu::vjp(ws.isa(), x.get(), dy.get(), dx.get_mut());
         let fc1 = PackedWeight::new(ws.isa(), w1.get(), WIDTH, 9);
         let fc2 = PackedWeight::new(ws.isa(), w2.get(), 9, WIDTH);
-        let mlp =
-            Mlp { norm, fc1: (&fc1).into(), fc1_bias: b1.get(), fc2: (&fc2).into(), fc2_bias: bias.get() };
         let grid = Grid { bits: 10 };
-        grid.snap(y.get_mut(), ws).unwrap();
-        let mut output = Output::OnGrid { grid, base: None, y: y.get_mut(), direction: Direction::Add };
-        let saved = mlp.forward_saving(x.get(), &mut output, ws).unwrap();
-        let grads = MlpGrads {
-            norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
-            fc1: dw1.get_mut(),
-            fc1_bias: db1.get_mut(),
-            fc2: dw2.get_mut(),
-            fc2_bias: db2.get_mut(),
-        };
-        mlp.vjp(x.get(), saved, dy.get(), dx.get_mut(), Base::Itself, grads, ws);
-        finite!(y, dx, dw1, db1, dw2, db2);
+        let fresh =
+            [(w1.get(), WIDTH, 9), (w2.get(), 9, WIDTH)].map(|(w, k, n)| Weight::Fresh(Mat::new(w, k, n)));
+        for [fc1, fc2] in [[(&fc1).into(), (&fc2).into()], fresh] {
+            let mlp = Mlp { norm, fc1, fc1_bias: b1.get(), fc2, fc2_bias: bias.get() };
+            grid.snap(y.get_mut(), ws).unwrap();
+            let mut output = Output::OnGrid { grid, base: None, y: y.get_mut(), direction: Direction::Add };
+            let saved = mlp.forward_saving(x.get(), &mut output, ws).unwrap();
+            let grads = MlpGrads {
+                norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
+                fc1: dw1.get_mut(),
+                fc1_bias: db1.get_mut(),
+                fc2: dw2.get_mut(),
+                fc2_bias: db2.get_mut(),
+            };
+            mlp.vjp(x.get(), saved, dy.get(), dx.get_mut(), Base::Itself, grads, ws);
+            finite!(y, dx, dw1, db1, dw2, db2);
+        }
         let grads = linear::LinearGrads { x: dx.get_mut(), weight: dw1.get_mut(), bias: db1.get_mut() };
         odd!(wide: ROWS * 9, table: 4 * WIDTH);
         linear::vjp(ws, &fc1, x.get(), wide.get(), ROWS, grads);
