@@ -12,6 +12,8 @@ const SECONDS: f64 = 3.0;
 const KNOWN: f64 = 0.003;
 /// Rounds of a race at most.
 const RACE: usize = 200;
+/// Rounds whose halves tell something each.
+const MANY: usize = 20;
 /// Standard errors by which what drops out of a race is slower than the fastest.
 const CLEARLY: f64 = 3.0;
 
@@ -107,14 +109,17 @@ pub(super) fn ratio(times: &[f64], to: &[f64]) -> f64 {
 }
 
 /// A [`ratio`] that is hardly larger in truth: a standard error above what the rounds show, and more for few of them, about
-/// as Student's distribution has it. And no less than either half of the rounds shows: a machine is often noisy for seconds on
-/// end, and the error of rounds that fall into them tells nothing of the others.
+/// as Student's distribution has it. And, of [`MANY`] rounds, no less than either half shows: a machine is often noisy for seconds
+/// on end, and the error of rounds that fall into them tells nothing of the others.
 pub(super) fn ratio_at_most(times: &[f64], to: &[f64]) -> f64 {
     let ratios = ratios(times, to);
     let errors = 1.0 + 4.0 / ratios.len() as f64;
     let error = error(&ratios);
-    let halves = ratios.chunks(ratios.len().div_ceil(2).max(1)).map(|half| median(half.to_vec()));
-    halves.fold(median(ratios.clone()) * (1.0 + errors * error), f64::max)
+    let at_most = median(ratios.clone()) * (1.0 + errors * error);
+    if ratios.len() < MANY {
+        return at_most;
+    }
+    ratios.chunks(ratios.len().div_ceil(2)).map(|half| median(half.to_vec())).fold(at_most, f64::max)
 }
 
 /// About the relative standard error of the median, from the quartiles.
