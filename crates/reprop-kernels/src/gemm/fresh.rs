@@ -70,13 +70,14 @@ dispatch! {
 }
 
 impl Next {
-    /// The source of the panel that begins at `column`: a piece of each row, if rows lie in one piece.
+    /// The source of the panel that begins at `column`: a piece of each row, if rows lie in one piece. By the ends of lines, since
+    /// rows need not begin with one; where they do not, the first line of a piece is the last one of the piece before.
     #[inline(always)]
     fn of<S: Simd>(b: Mat, column: usize, depth: &Range<usize>) -> Self {
         if b.col_stride != 1 {
             return Self::NOTHING;
         }
-        let from = b.data.as_ptr().wrapping_add(depth.start * b.row_stride + column);
+        let from = b.data.as_ptr().wrapping_add(depth.start * b.row_stride + column + LINE - 1);
         Self {
             from,
             lines: S::NR.div_ceil(LINE).next_power_of_two().min(4),

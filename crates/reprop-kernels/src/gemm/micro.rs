@@ -89,15 +89,6 @@ pub(crate) trait Tile: Sized {
 /// As [`Tile::tile`].
 #[inline(always)]
 pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) {
-    // Deep tiles store their sums hundreds of cycles from now: time enough to fetch what they are stored to.
-    if t.k >= DEEP {
-        for i in 0..MR {
-            let row = t.c.wrapping_add(i.min(t.m - 1) * t.c_row).cast_const();
-            for line in 0..(NV * S::LANES).div_ceil(LINE) {
-                s.prefetch(row.wrapping_add(line * LINE));
-            }
-        }
-    }
     // The strides that most products have are constants, so that unrolling costs no registers for addresses.
     // SAFETY: the caller's promise.
     let sums: [[S::V; NV]; MR] = unsafe {
@@ -107,6 +98,9 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
         } else if packed && (t.a_row, t.a_col) == (1, S::MR) {
             unrolled(s, TileArgs { a_row: 1, a_col: S::MR, b_row: S::NR, ..t })
         } else {
+            if t.k >= DEEP {
+                (0..t.m).for_each(|row| fetch_row::<S, NV>(s, t, row));
+            }
             plain(s, t)
         }
     };
@@ -116,6 +110,16 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
     } else {
         // SAFETY: the caller's promise.
         unsafe { store_part(s, sums, t) };
+    }
+}
+
+/// Asks for what a row of sums is to be stored to: by the ends of lines, since rows need not begin with one, and the line in which this
+/// row begins was asked for with the columns before.
+#[inline(always)]
+fn fetch_row<S: Simd, const NV: usize>(s: S, t: TileArgs, row: usize) {
+    let row = t.c.wrapping_add(row * t.c_row).cast_const();
+    for line in 0..(NV * S::LANES).div_ceil(LINE) {
+        s.prefetch(row.wrapping_add((line + 1) * LINE - 1));
     }
 }
 
@@ -165,7 +169,14 @@ unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs)
     let mut sums = [[s.zero(); NV]; MR];
     let rows: [usize; MR] = from_fn(|i| i.min(t.m - 1) * t.a_row);
     let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead.from);
-    for _ in 0..t.k / GROUP {
+    // Rows of `C` are asked for hundreds of cycles before they are stored to, but not much earlier: operands that pass through the
+    // first-level cache would push them out again.
+    let groups = t.k / GROUP;
+    let first = groups.saturating_sub(2 * MR);
+    for group in 0..groups {
+        if group >= first && group - first < t.m {
+            fetch_row::<S, NV>(s, t, group - first);
+        }
         if t.ahead.lines > 0 {
             s.prefetch_far(ahead);
             if t.ahead.lines > 1 {

@@ -13,9 +13,11 @@ use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::workspace::Workspace;
 
-/// Largest side of a task's part of `C`: its packed operands, [`super::K_BLOCK`] deep, fill a second-level cache of a
-/// megabyte. Smaller parts balance better, but pack the same operands more often.
+/// Largest side of a task's part of `C`: its left operand, packed [`super::K_BLOCK`] deep, and the part itself fill a second-level
+/// cache of a megabyte. Smaller parts balance better, but pack the same operands more often.
 const SIDE: usize = 384;
+/// The same for columns, where there are many parts: each packs the left operand anew.
+const WIDE: usize = 2 * SIDE;
 /// Products whose results hold no more floats than this, all together, make few tasks: they are cut along `k` as well.
 const SMALL: usize = 1 << 18;
 /// Floats that one task adds up.
@@ -100,7 +102,7 @@ pub(crate) fn run_all<const N: usize>(ws: &Workspace, mut products: [Product; N]
 
 /// Parts that `k` is cut into, by shapes alone.
 fn parts(products: &[Product]) -> usize {
-    let tiles: usize = products.iter().map(|p| p.a.rows.div_ceil(SIDE) * p.b.cols.div_ceil(SIDE)).sum();
+    let tiles: usize = products.iter().map(|p| squares(&p.a, &p.b)).sum();
     let results: usize = products.iter().map(|p| p.c.len()).sum();
     let shallowest = products.iter().map(|p| p.a.cols).min().unwrap_or(0);
     if results > SMALL { 1 } else { (TASKS / tiles.max(1)).min(shallowest / DEPTH).max(1) }
@@ -128,12 +130,14 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
             (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new))
         })
         .collect();
+    let many = products.iter().map(|(a, b, ..)| squares(a, b)).sum::<usize>() >= 2 * TASKS;
+    let wide = if many { WIDE } else { SIDE };
     let mut tasks = Vec::new();
     for (a, b, c, accumulate, sums) in &products {
         // Without rows there is no product, but there may be column sums: one empty row of tasks.
         let none = (a.rows == 0).then_some(0..0);
-        for i in none.into_iter().chain(blocks(a.rows, side(a.rows))) {
-            for j in blocks(b.cols, side(b.cols)) {
+        for i in none.into_iter().chain(blocks(a.rows, side(a.rows, SIDE))) {
+            for j in blocks(b.cols, side(b.cols, wide)) {
                 // The first row of tasks covers every column once; it takes the sums.
                 let sums = sums.as_ref().filter(|_| i.start == 0);
                 tasks.push(Part {
@@ -156,9 +160,14 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
     });
 }
 
-/// Equal sides of at most [`SIDE`], in whole tiles.
-fn side(len: usize) -> usize {
-    len.div_ceil(len.div_ceil(SIDE).max(1)).next_multiple_of(48)
+/// Parts of at most [`SIDE`] by [`SIDE`] that a product makes.
+fn squares(a: &Mat, b: &Mat) -> usize {
+    a.rows.div_ceil(SIDE) * b.cols.div_ceil(SIDE)
+}
+
+/// Equal sides of about `most` at most, in whole tiles.
+fn side(len: usize, most: usize) -> usize {
+    len.div_ceil(len.div_ceil(most).max(1)).next_multiple_of(48)
 }
 
 /// One task: a rectangle of `C`.
