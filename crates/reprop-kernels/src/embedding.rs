@@ -3,9 +3,10 @@
 //! `y[i] = table[token[i]]`, `dtable[t] = Σ_{token[i] = t} dy[i]`, added in the order of `i`. Tasks of the derivative take
 //! strips of columns, so that no two meet in a row.
 
-use crate::rows::{for_chunks, for_each};
+use crate::rows::for_chunks;
 use crate::share::Shared;
 use crate::simd::Isa;
+use crate::tasks::for_each;
 
 /// Columns of one task of the derivative: two cache lines.
 const STRIP: usize = 32;

@@ -1,7 +1,7 @@
 //! Rows of `left + right` floats, cut into two tensors and put together again: the two streams of a wide stem.
 
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 
 /// Rows of a task: enough to outweigh its start.
 const PART: usize = 512;

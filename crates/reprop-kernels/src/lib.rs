@@ -35,6 +35,7 @@ mod rows;
 mod share;
 mod simd;
 mod sweep;
+mod tasks;
 mod workspace;
 
 pub use simd::Isa;

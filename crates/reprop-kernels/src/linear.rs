@@ -7,8 +7,9 @@ use std::ops::Range;
 use crate::gemm::{
     Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, gemm, k_block, multiply, multiply_columns,
 };
-use crate::rows::{for_chunks, for_each};
+use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// Up to so many rows a weight is better left as it is, [`Weight::Fresh`](crate::gemm::Weight): [a block](crate::gemm) of them stays in a

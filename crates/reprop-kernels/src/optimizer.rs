@@ -5,10 +5,10 @@
 //!
 //! **SGD with Nesterov's momentum**: `g = g + λ p`, `b = μ b + g`, `p = p - η (g + μ b)`.
 
-use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::sweep::sweep;
+use crate::tasks::for_each;
 use crate::workspace::Workspace;
 
 /// Elements of one task.

@@ -1,8 +1,8 @@
 //! What this machine can do at most: the limits that kernels' times are fractions of.
 
-use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
+use crate::tasks::for_each;
 
 /// Chains of multiply-adds that do not wait for each other: more than any CPU has in flight.
 const CHAINS: usize = 12;

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
-use crate::simd::{Isa, fence};
+use crate::simd::Isa;
+use crate::tasks::for_each;
 
 /// Rows of a task, about: enough to pay for reading a weight's panels again, few enough to stay in the second-level cache.
 const ROWS: usize = 48;
@@ -44,15 +43,6 @@ impl Chunks {
 pub(crate) fn for_chunks(isa: Isa, rows: usize, task: impl Fn(usize, Range<usize>) + Sync) {
     let chunks = Chunks::new(isa, rows);
     for_each(chunks.count(), |i| task(i, chunks.rows(i)));
-}
-
-/// Runs `task` for each number below `count`, in parallel, each its own unit of stealing. Whoever sees that a task has ended
-/// sees what it stored, past the caches or not.
-pub(crate) fn for_each(count: usize, task: impl Fn(usize) + Sync) {
-    (0..count).into_par_iter().with_max_len(1).for_each(|i| {
-        task(i);
-        fence();
-    });
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use super::softmax::{HeadMasks, softmax_rows};
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::Workspace;
 
 const QUERIES: usize = 256;

@@ -3,8 +3,8 @@
 use super::heads::{Heads, HeadsGrads, Rows, STEP};
 use super::softmax::softmax_back;
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// Memory of one task, for one sample after the other.

@@ -10,8 +10,9 @@ use crate::gemm::Weight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output, Sink};
-use crate::rows::{for_chunks, for_each};
+use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// Parameters of the sub-block; `x` and `y` are images of `norm.width()` channels.

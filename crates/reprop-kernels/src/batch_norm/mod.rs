@@ -12,8 +12,8 @@ mod channels;
 pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
 
 use crate::gemm::blocks;
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// Parameters of a batch norm.

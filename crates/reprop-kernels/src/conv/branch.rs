@@ -13,8 +13,8 @@ use super::{Images, WinogradWeight};
 use crate::batch_norm::{BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, masked, moments};
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Rows of pixels that a convolution finishes at once.

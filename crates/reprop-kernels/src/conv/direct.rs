@@ -9,8 +9,9 @@ use crate::gemm::{
     Init, Mat, PackedWeight, Product, Right, Target, blocks, gemm, multiply, pack_all, packed_len,
 };
 use crate::linear::{self, times_packed};
-use crate::rows::{for_chunks, for_each};
+use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::Workspace;
 
 /// Output pixels that the derivative gathers at once.

@@ -16,8 +16,8 @@ use super::tiles::{
 };
 use super::weight::filter_gradient;
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply};
-use crate::rows::for_each;
 use crate::share::Shared;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// Tiles that are multiplied at once: so many that reading filters does not count, so few that they stay in the cache which

@@ -6,10 +6,11 @@
 use std::ops::Range;
 
 use super::{Images, Slide};
-use crate::rows::{for_chunks, for_each};
+use crate::rows::for_chunks;
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
 use crate::sweep::sweep;
+use crate::tasks::for_each;
 
 /// `y = max` over each place of the square; pixels outside do not count.
 ///

@@ -19,9 +19,9 @@ use super::weight::filter_gradient;
 use super::{Images, WinogradWeight};
 use crate::batch_norm::copy_pixels;
 use crate::gemm::{Init, Mat, Right, Target, multiply};
-use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::Isa;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Tiles of a task, about.

@@ -8,10 +8,10 @@ use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
 use crate::gemm::micro::LINE;
 use crate::gemm::{PackedMatrix, blocks, k_block};
-use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::{SQUARE, Simd, dispatch};
 use crate::sweep::sweep;
+use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 /// `U = G g Gᵀ`: 36 matrices inputs x outputs, packed for the forward, and their transposes for the input's gradient.

@@ -2,9 +2,9 @@
 
 use super::{Mat, blocks, k_block, pack};
 use crate::memory::Memory;
-use crate::rows::for_each;
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
+use crate::tasks::for_each;
 
 /// A `k x n` matrix packed as a right-hand operand for one instruction set.
 #[derive(Clone, Debug)]

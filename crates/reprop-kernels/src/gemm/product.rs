@@ -11,6 +11,7 @@ use super::{K_BLOCK, Mat, Target, blocks, k_block, pack};
 use crate::gemm::micro::Start;
 use crate::share::Shared;
 use crate::simd::dispatch;
+use crate::tasks::for_each;
 use crate::workspace::Workspace;
 
 /// Largest side of a task's part of `C`: its left operand, packed [`super::K_BLOCK`] deep, and the part itself fill a second-level
@@ -152,7 +153,8 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
             }
         }
     }
-    tasks.into_par_iter().with_max_len(1).for_each(|part| {
+    for_each(tasks.len(), |task| {
+        let part = &tasks[task];
         let depth = k_block(part.a.cols).min(part.a.cols);
         let mut left = ws.take(part.rows.len().next_multiple_of(ws.isa().tile_rows()) * depth);
         let mut panel = ws.take(ws.isa().panel_width() * depth);
@@ -182,7 +184,7 @@ struct Part<'a> {
 }
 
 dispatch! {
-    fn run_part(s: Isa, part: Part, left: &mut [f32], panel: &mut [f32]) {
+    fn run_part(s: Isa, part: &Part, left: &mut [f32], panel: &mut [f32]) {
         let (m, n, k) = (part.rows.len(), part.columns.len(), part.a.cols);
         let row = part.b.cols;
         let mut sums = part.sums.map(|sums| {
