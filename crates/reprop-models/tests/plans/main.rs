@@ -2,14 +2,16 @@
 //! bytes that were told, and fits its budget. No time is measured here: costs are made up, so that every kind of plan is
 //! taken.
 
+mod book;
+mod plain;
+
 use std::sync::LazyLock;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use reprop::{
-    CostBook, Costs, Error, Gradients, Input, Inputs, Kernels, Meter, Mode, Network, Pass, Plan, Refusal,
-    Spill, Strategy, Target, Tried, cost_key, gradient_digest,
+    Costs, Error, Input, Inputs, Mode, Network, Pass, Plan, Spill, Strategy, Target, gradient_digest,
 };
-use reprop_models::{RevMvitConfig, RevResNetConfig, RevSwinConfig, RevVitConfig, Vit};
+use reprop_models::{RevMvitConfig, RevResNetConfig, RevSwinConfig, RevVitConfig};
 use reprop_store::DiskConfig;
 use tempfile::TempDir;
 
@@ -146,143 +148,6 @@ fn every_candidate_gives_stored_gradients_and_needs_the_bytes_that_were_told() {
     in_all_families(&EveryCandidate);
 }
 
-fn plain(depth: usize) -> Vit {
-    let config = RevVitConfig { depth, classes: 5, ..RevVitConfig::digits() };
-    Vit::new(&config, 3, &Device::flex().autodiff())
-}
-
-#[test]
-fn networks_that_are_not_reversible_are_stored_or_recomputed_from_what_fits() {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
-    pool.install(|| {
-        // The longer one has streams on their way to disk and back while others are.
-        for depth in [1, 2, 6] {
-            EveryCandidate.check(&format!("plain ViT {depth}"), &plain(depth), &images(1, 8));
-        }
-        // Two transitions, attention and perceptron.
-        let network = plain(1);
-        let plan = planned(&network, ends(&network).0 - 1, 0.0);
-        let names: Vec<String> = plan.candidates.iter().map(|candidate| plan.name(candidate)).collect();
-        let recomputed = "stored, transitions recomputed";
-        assert_eq!(
-            names,
-            [
-                "stored",
-                recomputed,
-                &format!("{recomputed} beside gradients"),
-                "last 1 transition kept, rest recomputed",
-                "last 1 transition kept, rest recomputed beside gradients",
-                "transitions recomputed from disk",
-                "transitions recomputed from 1 snapshot",
-                "transitions recomputed from the network's input",
-            ]
-        );
-        assert_eq!(plan.name(plan.chosen()), "last 1 transition kept, rest recomputed");
-        Budgets.check("plain ViT 5", &plain(5), &images(1, 8));
-        let (network, pass) = (plain(1), pass());
-        let costs = network.measure(images(1, 8).0, images(1, 8).1, &pass, ends(&network).0 - 1);
-        assert!(costs.expect("costs").tried.len() > 3);
-    });
-}
-
-#[test]
-fn fewer_snapshots_need_less_memory_and_more_time_and_a_disk_needs_neither() {
-    let network = plain(20);
-    let pieces = network.pieces().len();
-    let plan = planned(&network, u64::MAX, 0.0);
-    let found = |inputs| {
-        let found = plan.candidates.iter().find(|candidate| candidate.mode.inputs == inputs);
-        *found.expect("a candidate")
-    };
-    let few: Vec<_> = plan
-        .candidates
-        .iter()
-        .filter(|candidate| matches!(candidate.mode.inputs, Inputs::Few { .. }))
-        .collect();
-    assert!(few.len() > 10, "{}", few.len());
-    for pair in few.windows(2) {
-        let peaks = pair.iter().map(|candidate| candidate.prediction.activation_peak);
-        assert!(peaks.is_sorted_by(|a, b| a > b) && pair[0].time <= pair[1].time, "{pair:?}");
-    }
-    let recomputed = plan.candidates[1];
-    let disk = found(Inputs::Spilled);
-    assert!((disk.time - recomputed.time).abs() < 1e-9);
-    // Two streams in memory and the store's own two.
-    assert!(disk.prediction.activation_peak < recomputed.prediction.activation_peak / 2);
-    // Revolve's own count: five slots, of which the network's input takes one, for the pieces and the stem. Gradients take two
-    // forwards, what they need one, and the last piece goes forward once more, to the head. The stem has no price.
-    let advances = reprop_schedule::advances(pieces + 1, 5) as f64;
-    let forwards = pieces as f64 * (found(Inputs::Few { snapshots: 4 }).time - 3.0) - 1.0;
-    let stems = (advances - forwards).round();
-    assert!((1.0..=6.0).contains(&stems), "{stems} stems, {forwards} of {advances} advances");
-}
-
-/// A step of a plain network whose streams go to `config`.
-fn spilled(config: DiskConfig, between: impl FnOnce()) -> Result<String, Error> {
-    let network = plain(5);
-    let (images, labels) = images(1, 8);
-    let mode = Mode { recompute_transitions: true, inputs: Inputs::Spilled, ..Mode::default() };
-    let pass = Pass::training(7).spill(&Spill::new(config));
-    let mut gradients = Gradients::new(&Meter::new());
-    let tape = network.record(images, labels, pass, Strategy::Planned(mode))?;
-    between();
-    tape.backward(&mut gradients)?;
-    Ok(gradient_digest(&network, &gradients.into_params()))
-}
-
-#[test]
-fn a_disk_that_fails_is_an_error_and_not_a_gradient() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let place = folder.path().join("streams");
-    let network = plain(5);
-    let stored = run(&network, &images(1, 8), Strategy::Stored).0;
-    assert_eq!(spilled(DiskConfig::new(&place), || ()), Ok(stored));
-    // Gone with the last pass that used it.
-    assert!(!place.exists());
-
-    let damage = || {
-        for file in std::fs::read_dir(&place).expect("files").map(|file| file.expect("a file").path()) {
-            let bytes = std::fs::read(&file).expect("readable");
-            std::fs::write(&file, bytes.iter().map(|byte| !byte).collect::<Vec<_>>()).expect("writable");
-        }
-    };
-    let error = spilled(DiskConfig::new(&place), damage).expect_err("damaged");
-    assert!(matches!(&error, Error::Spill { reason } if reason.contains("step")), "{error}");
-
-    let error = spilled(DiskConfig::new(&place).budget(1 << 12), || ()).expect_err("full");
-    assert!(matches!(&error, Error::Spill { .. }), "{error}");
-
-    let file = folder.path().join("file");
-    std::fs::write(&file, b"here").expect("writable");
-    let error = spilled(DiskConfig::new(file.join("streams")), || ()).expect_err("no folder");
-    assert!(matches!(&error, Error::Spill { .. }), "{error}");
-
-    let mode = Mode { inputs: Inputs::Spilled, ..Mode::default() };
-    let (images, labels) = images(1, 8);
-    let without = network.step(images, labels, Pass::training(7), Strategy::Planned(mode));
-    assert_eq!(without.err(), Some(Error::NoSpill));
-}
-
-#[test]
-fn a_budget_below_what_all_inputs_need_is_met_by_auto() {
-    let network = plain(5);
-    let data = images(1, 8);
-    let least = match network.plan(BATCH, &Pass::training(7), 1, &costs(&network, 0.0)) {
-        Err(Error::BudgetTooSmall { least, .. }) => least,
-        other => panic!("{other:?}"),
-    };
-    let kept = Mode { recompute_transitions: true, ..Mode::default() };
-    let predicted = network.predicted(BATCH, &pass(), Strategy::Planned(kept)).expect("no budget");
-    let all = predicted.expect("told").activation_peak;
-    assert!(least < all, "{least} of {all}");
-    let stored = run(&network, &data, Strategy::Stored).0;
-    for budget in [least, usize::midpoint(least as usize, all as usize) as u64, all - 1] {
-        let (digest, peak) = run(&network, &data, Strategy::Auto { budget });
-        assert_eq!(digest, stored);
-        assert!(peak <= budget, "{peak} of {budget}");
-    }
-}
-
 struct Budgets;
 
 impl Law for Budgets {
@@ -412,86 +277,4 @@ impl Law for Measured {
 #[test]
 fn costs_are_measured_of_every_part_within_the_budget() {
     in_all_families(&Measured);
-}
-
-fn small() -> reprop_models::RevVit {
-    RevVitConfig { depth: 2, ..RevVitConfig::digits() }.init(3, &Device::flex().autodiff())
-}
-
-#[test]
-fn costs_of_another_network_are_refused() {
-    let other = RevVitConfig { depth: 3, ..RevVitConfig::digits() }.init(3, &Device::flex().autodiff());
-    let refused = small().plan(BATCH, &pass(), u64::MAX, &costs(&other, 0.0));
-    assert_eq!(refused, Err(Error::CostsOfAnother { expected: 2, found: 3 }));
-}
-
-#[test]
-fn refusals_say_what_is_missing() {
-    let network = small();
-    let (stored, ..) = ends(&network);
-    let plan = planned(&network, stored - 1, 0.0);
-    assert_eq!(plan.candidates[0].refused, Some(Refusal::OverBudget { lacks: 1 }));
-    assert_eq!(plan.name(&plan.candidates[0]), "stored");
-}
-
-#[test]
-fn a_book_gives_back_what_was_put_in_and_a_damaged_one_is_empty() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("deep/costs.json");
-    // Fractions that need all digits.
-    let costs = Costs { rest: 0.1 + 0.2, hidden: Some(1.0 / 3.0), ..costs(&small(), 0.0) };
-    let mut book = CostBook::open(&path);
-    book.put("one", costs.clone()).expect("written");
-    book.put("two", Costs { rest: 7.0, ..costs.clone() }).expect("written");
-    assert_eq!(CostBook::open(&path).get("one"), Some(&costs));
-    assert_eq!(CostBook::open(&path).get("two").map(|costs| costs.rest), Some(7.0));
-    assert_eq!(CostBook::open(&path).get("three"), None);
-
-    let whole = std::fs::read(&path).expect("it is there");
-    for damaged in [&whole[..whole.len() / 2], b"", b"[]]", b"{\"entries\": 3}", &[0xff, 0xfe]] {
-        std::fs::write(&path, damaged).expect("written");
-        let mut book = CostBook::open(&path);
-        assert_eq!(book.get("one"), None);
-        book.put("one", costs.clone()).expect("written");
-        assert_eq!(CostBook::open(&path).get("one"), Some(&costs));
-    }
-}
-
-#[test]
-fn keys_differ_where_costs_do() {
-    let network = small();
-    let key = |batch, pass: &Pass| cost_key(&network, batch, pass).expect("a key");
-    let plain = key(BATCH, &pass());
-    assert_eq!(plain, key(BATCH, &pass().step(3)));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().expect("a pool");
-    let deeper = RevVitConfig { depth: 3, ..RevVitConfig::digits() }.init(3, &Device::flex().autodiff());
-    let others = [
-        key(BATCH + 1, &pass()),
-        key(BATCH, &pass().kernels(Kernels::Burn)),
-        key(BATCH, &pass().recompute_transitions()),
-        key(BATCH, &Pass::evaluation()),
-        pool.install(|| key(BATCH, &pass())),
-        cost_key(&deeper, BATCH, &pass()).expect("a key"),
-    ];
-    for other in others {
-        assert_ne!(plain, other);
-    }
-}
-
-#[test]
-fn what_is_not_clearly_faster_than_what_was_run_is_refused_as_such() {
-    let network = small();
-    let (stored, ..) = ends(&network);
-    let mut costs = costs(&network, 0.0);
-    let plan = |costs: &Costs| network.plan(BATCH, &pass(), stored - 1, costs).expect("a plan");
-    let promising = *plan(&costs).chosen();
-    let bare = Mode::default();
-    assert_ne!(promising.mode, bare);
-    costs.tried = vec![Tried { mode: bare, seconds: 1.05 * promising.time }];
-    let doubtful = plan(&costs);
-    assert_eq!(doubtful.chosen().mode, bare);
-    let refused = doubtful.candidates.iter().find(|candidate| candidate.mode == promising.mode);
-    assert_eq!(refused.and_then(|candidate| candidate.refused), Some(Refusal::Doubtful));
-    costs.tried[0].seconds = 1.2 * promising.time;
-    assert_eq!(plan(&costs).chosen().mode, promising.mode);
 }
