@@ -26,8 +26,8 @@ pub(super) struct MaxPool {
 pub(super) enum MaxSaved {
     /// The images and, of each place, which token was the largest.
     Burn(Box<(Tensor<4>, Tensor<4, Int>)>),
-    /// The tokens.
-    Fused(Box<Tensor<3>>),
+    /// The tokens, and what they were pooled with.
+    Fused(Box<(Tensor<3>, Isa)>),
 }
 
 impl Saved for MaxSaved {
@@ -64,7 +64,7 @@ impl MaxPool {
             let isa = context.fused().kernels().isa();
             let mut y = zeros(batch * tokens * width);
             pool::max_forward(isa, self.images(batch), self.slide(), width, &Floats::of(x.clone()), &mut y);
-            return (tensor(y, [batch, tokens, width]), MaxSaved::Fused(Box::new(x)));
+            return (tensor(y, [batch, tokens, width]), MaxSaved::Fused(Box::new((x, isa))));
         }
         let images = x.swap_dims(1, 2).reshape([batch, width, self.side, self.side]);
         let options =
@@ -78,10 +78,11 @@ impl MaxPool {
         let [batch, _, width] = dy.dims();
         let tokens = self.side.pow(2);
         match saved {
-            MaxSaved::Fused(x) => {
+            MaxSaved::Fused(saved) => {
+                let (x, isa) = *saved;
                 let mut dx = zeros(batch * tokens * width);
                 let (images, slide) = (self.images(batch), self.slide());
-                pool::max_vjp(Isa::detect(), images, slide, width, &Floats::of(*x), &Floats::of(dy), &mut dx);
+                pool::max_vjp(isa, images, slide, width, &Floats::of(x), &Floats::of(dy), &mut dx);
                 tensor(dx, [batch, tokens, width])
             }
             MaxSaved::Burn(saved) => {
