@@ -22,6 +22,9 @@ const GROUPS: usize = 8;
 /// of no more floats than this, two megabytes.
 const LARGE: usize = 1 << 19;
 
+/// Floats of the weight's gradient that a task adds up: they stay in the first-level cache.
+const SUMS: usize = 1 << 12;
+
 /// Floats of pixels that are gathered at once, about, for a weight that is larger.
 const GATHERED: usize = 1 << 22;
 
@@ -121,10 +124,7 @@ impl Conv2d<'_> {
                 }
             });
         }
-        dw.fill(0.0);
-        for part in parts.chunks_exact(len.max(1)) {
-            dw.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-        }
+        add_parts(&parts, dw);
     }
 
     /// The derivative with many sums, of which there is to be one set: all pixels of many images are gathered first, then the
@@ -205,4 +205,19 @@ impl Conv2d<'_> {
         assert_eq!(self.weight.inputs(), taps, "the weight must have {taps} rows");
         (self.slide.output(self.images), self.weight.outputs())
     }
+}
+
+/// The sum of parts as long as `dw`, in order.
+fn add_parts(parts: &[f32], dw: &mut [f32]) {
+    let len = dw.len();
+    let dw = Shared::new(dw);
+    for_each(len.div_ceil(SUMS), |task| {
+        let span = task * SUMS..((task + 1) * SUMS).min(len);
+        // SAFETY: each task has its own sums.
+        let dw = unsafe { dw.slice(span.clone()) };
+        dw.fill(0.0);
+        for part in parts.chunks_exact(len) {
+            dw.iter_mut().zip(&part[span.clone()]).for_each(|(a, b)| *a += b);
+        }
+    });
 }
