@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use super::Convolution;
 use crate::kernels::{Filters, Floats, Grad, Packed, Use, tensor};
@@ -58,7 +58,7 @@ impl Parts<'_> {
 
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let dims = self.layer.output(self.dims);
-        let mut y = zeros(dims.iter().product());
+        let mut y = blank(dims.iter().product());
         let (x, ws) = (Floats::of(x), self.workspace.kernels());
         match &self.weight {
             Weight::Winograd(weight) => Conv3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
@@ -76,7 +76,7 @@ impl Parts<'_> {
     ) -> Option<Tensor<4>> {
         let mut dw = Grad::of(&self.layer.weight);
         let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
-        let mut dx = wanted.then(|| zeros(x.len()));
+        let mut dx = wanted.then(|| blank(x.len()));
         match &self.weight {
             Weight::Winograd(weight) => {
                 Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
