@@ -1,4 +1,4 @@
-//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1, direct elsewhere.
+//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1 and has more inputs than a few, direct elsewhere.
 
 use burn::tensor::Tensor;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
@@ -17,6 +17,9 @@ pub(super) struct Parts<'p> {
     workspace: &'p Workspace,
 }
 
+/// With fewer inputs than this (the colours of an image) transforms are most of Winograd's work, and multiplications little.
+const FEW_INPUTS: usize = 16;
+
 enum Weight {
     Winograd(Filters),
     Direct(Packed),
@@ -34,7 +37,7 @@ impl Convolution {
             return None;
         }
         let workspace = context.fused();
-        let weight = if self.is_winograd() {
+        let weight = if self.is_winograd() && dims[3] >= FEW_INPUTS {
             Weight::Winograd(Filters::new(&self.weight, usage, workspace))
         } else {
             Weight::Direct(Packed::new(&self.weight, usage, workspace))
