@@ -174,10 +174,14 @@ impl Conv2d<'_> {
     fn gather(&self, x: &[f32], pixels: std::ops::Range<usize>, rows: &mut [f32]) {
         let inputs = self.inputs;
         for (pixel, row) in pixels.zip(rows.chunks_exact_mut(self.weight.inputs())) {
-            row.fill(0.0);
+            let mut written = 0;
             for (tap, from) in self.slide.taps(self.images, pixel) {
-                row[tap * inputs..(tap + 1) * inputs].copy_from_slice(&x[from * inputs..(from + 1) * inputs]);
+                let (to, end) = (tap * inputs, (tap + 1) * inputs);
+                row[written..to].fill(0.0);
+                row[to..end].copy_from_slice(&x[from * inputs..(from + 1) * inputs]);
+                written = end;
             }
+            row[written..].fill(0.0);
         }
     }
 
