@@ -20,6 +20,39 @@ pub fn zeros(len: usize) -> Vec<f32> {
     values
 }
 
+/// Floats that hold anything (in debug builds: NaN), for results that are written in full: to clear them first is a pass over
+/// memory like that of many a kernel.
+pub fn blank(len: usize) -> Vec<f32> {
+    let mut values: Vec<f32> = Vec::with_capacity(len);
+    if !settle(&mut values.spare_capacity_mut()[..len]) {
+        return zeros(len);
+    }
+    // SAFETY: `len` floats have room and hold what is not known, but is something.
+    unsafe { values.set_len(len) };
+    if cfg!(debug_assertions) {
+        values.fill(f32::NAN);
+    }
+    values
+}
+
+/// Makes memory that was never written hold whatever bytes are there, all of which are floats. False where that cannot be said.
+fn settle(floats: &mut [MaybeUninit<f32>]) -> bool {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    {
+        // SAFETY: no instruction at all. But a compiler has to think that these bytes were written here, and so cannot take
+        // them for what has no value; and they are memory of the heap, which stays what it is until it is written.
+        unsafe {
+            std::arch::asm!("/* {0} */", in(reg) floats.as_mut_ptr(), options(nostack, preserves_flags));
+        }
+        true
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+    {
+        let _ = floats;
+        false
+    }
+}
+
 /// Makes the C library keep what is freed for the next allocation, for the whole process, until it ends: a steady training
 /// step then touches no fresh page. False, and nothing changes, where the C library has no such setting.
 ///
@@ -48,6 +81,16 @@ mod tests {
     fn zeros_are_as_many_as_asked_for() {
         for len in [0, 1, PART - 1, PART, 3 * PART + 7] {
             assert_eq!(zeros(len), vec![0.0; len]);
+        }
+    }
+
+    #[test]
+    fn blank_memory_is_as_long_as_asked_for_and_keeps_what_is_written() {
+        for len in [0, 1, PART + 1] {
+            let mut values = blank(len);
+            assert_eq!(values.len(), len);
+            values.fill(2.0);
+            assert_eq!(values, vec![2.0; len]);
         }
     }
 }

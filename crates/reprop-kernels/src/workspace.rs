@@ -18,7 +18,7 @@ use crate::simd::Isa;
 /// Whether a tensor of so many floats is better written past the caches: nothing of it would be left there when it is read,
 /// and what is there would be lost.
 pub(crate) fn beyond_caches(len: usize) -> bool {
-    len > 1 << 20
+    len >= 1 << 20
 }
 
 /// A pool of buffers and the instruction set to compute on; cheap to clone, shared between threads.

@@ -23,6 +23,9 @@ const GROUPS: usize = 8;
 /// of no more floats than this, two megabytes.
 const LARGE: usize = 1 << 19;
 
+/// Floats of the weight's gradient that a task adds up: they stay in the first-level cache.
+const SUMS: usize = 1 << 12;
+
 /// Floats of pixels that are gathered at once, about, for a weight that is larger.
 const GATHERED: usize = 1 << 22;
 
@@ -122,10 +125,7 @@ impl Conv2d<'_> {
                 }
             });
         }
-        dw.fill(0.0);
-        for part in parts.chunks_exact(len.max(1)) {
-            dw.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-        }
+        add_parts(&parts, dw);
     }
 
     /// The derivative with many sums, of which there is to be one set: all pixels of many images are gathered first, then the
@@ -175,10 +175,14 @@ impl Conv2d<'_> {
     fn gather(&self, x: &[f32], pixels: std::ops::Range<usize>, rows: &mut [f32]) {
         let inputs = self.inputs;
         for (pixel, row) in pixels.zip(rows.chunks_exact_mut(self.weight.inputs())) {
-            row.fill(0.0);
+            let mut written = 0;
             for (tap, from) in self.slide.taps(self.images, pixel) {
-                row[tap * inputs..(tap + 1) * inputs].copy_from_slice(&x[from * inputs..(from + 1) * inputs]);
+                let (to, end) = (tap * inputs, (tap + 1) * inputs);
+                row[written..to].fill(0.0);
+                row[to..end].copy_from_slice(&x[from * inputs..(from + 1) * inputs]);
+                written = end;
             }
+            row[written..].fill(0.0);
         }
     }
 
@@ -206,4 +210,19 @@ impl Conv2d<'_> {
         assert_eq!(self.weight.inputs(), taps, "the weight must have {taps} rows");
         (self.slide.output(self.images), self.weight.outputs())
     }
+}
+
+/// The sum of parts as long as `dw`, in order.
+fn add_parts(parts: &[f32], dw: &mut [f32]) {
+    let len = dw.len();
+    let dw = Shared::new(dw);
+    for_each(len.div_ceil(SUMS), |task| {
+        let span = task * SUMS..((task + 1) * SUMS).min(len);
+        // SAFETY: each task has its own sums.
+        let dw = unsafe { dw.slice(span.clone()) };
+        dw.fill(0.0);
+        for part in parts.chunks_exact(len) {
+            dw.iter_mut().zip(&part[span.clone()]).for_each(|(a, b)| *a += b);
+        }
+    });
 }

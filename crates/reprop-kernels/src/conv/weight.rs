@@ -52,9 +52,9 @@ impl WinogradWeight {
         let mut used: Vec<_> = (0..36).map(|_| blank(k, n)).collect();
         let unused = vec![PackedMatrix::shape_only(ws.isa(), n, k); 36];
         if transposed {
-            transform(&turned(weight, inputs, outputs, ws), &mut used, false, ws);
+            transform(&turned(weight, inputs, outputs, ws), &mut used, ws);
         } else {
-            transform(weight, &mut used, false, ws);
+            transform(weight, &mut used, ws);
         }
         let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
         Self { inputs, outputs, forward, backward }
@@ -70,8 +70,8 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
-        transform(weight, &mut self.forward, true, ws);
-        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, true, ws);
+        transform(weight, &mut self.forward, ws);
+        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
     }
 
     /// Input channels.
@@ -119,9 +119,8 @@ fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buff
     turned
 }
 
-/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`. Filters that are `kept` are not used at once:
-/// other layers come first, and nothing of them would be left in the caches.
-fn transform(weight: &[f32], packed: &mut [PackedMatrix], kept: bool, ws: &Workspace) {
+/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
+fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
     let (k, n) = (packed[0].k(), packed[0].n());
     assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
     let width = ws.isa().panel_width();
@@ -137,7 +136,7 @@ fn transform(weight: &[f32], packed: &mut [PackedMatrix], kept: bool, ws: &Works
             let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
                 points[point].slice(start..start + width * depth.len())
             });
-            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, kept, &mut stage, &mut to);
+            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, &mut stage, &mut to);
         }
     });
 }
@@ -188,10 +187,12 @@ dispatch! {
     /// A panel of all 36 matrices: some columns, the rows in `depth`, zeros beyond the last column.
     ///
     /// A few rows are transformed beside each other and then copied: 36 matrices whose sizes are powers of two share the sets
-    /// of every cache, and a line that is written in pieces would be lost from it between two pieces.
+    /// of every cache, and a line that is written in pieces would be lost from it between two pieces. The copies go past the
+    /// caches: whole lines, which would else be read before they are written, and of which little would be left there when
+    /// all matrices are done.
     fn transform_panel(
-        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, kept: bool,
-        stage: &mut [f32], to: &mut [&mut [f32]; 36],
+        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, stage: &mut [f32],
+        to: &mut [&mut [f32]; 36],
     ) {
         let (weight, k, n) = weight;
         let width = to[0].len() / depth.len().max(1);
@@ -217,12 +218,7 @@ dispatch! {
             }
             let span = some.start * width..some.end * width;
             for (to, rows) in to.iter_mut().zip(stage.chunks_exact(STAGE)) {
-                let (to, rows) = (&mut to[span.clone()], &rows[..span.len()]);
-                if kept {
-                    stream(s, rows, to);
-                } else {
-                    to.copy_from_slice(rows);
-                }
+                stream(s, &rows[..span.len()], &mut to[span.clone()]);
             }
         }
     }

@@ -7,7 +7,7 @@ use burn::backend::flex::FlexTensor;
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use reprop_kernels::halves;
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 /// The values of a CPU tensor in row-major order: the tensor's own memory, or a copy if its strides are others.
 pub(crate) struct Floats(FlexTensor);
@@ -52,7 +52,7 @@ pub(crate) fn update<const D: usize, R>(
         let result = write(None, values);
         return (Tensor::from_primitive::<Flex>(base), result);
     }
-    let mut values = zeros(elements);
+    let mut values = blank(elements);
     let result = write(Some(&Floats(base)), &mut values);
     (tensor(values, shape), result)
 }
@@ -74,7 +74,7 @@ pub(crate) fn modify<const D: usize, R>(
 pub(crate) fn split(x: Tensor<4>, left: usize) -> (Tensor<4>, Tensor<4>) {
     let [batch, height, width, all] = x.dims();
     let pixels = batch * height * width;
-    let (mut a, mut b) = (zeros(pixels * left), zeros(pixels * (all - left)));
+    let (mut a, mut b) = (blank(pixels * left), blank(pixels * (all - left)));
     halves::split(&Floats::of(x), left, &mut a, &mut b);
     (tensor(a, [batch, height, width, left]), tensor(b, [batch, height, width, all - left]))
 }
@@ -83,7 +83,7 @@ pub(crate) fn split(x: Tensor<4>, left: usize) -> (Tensor<4>, Tensor<4>) {
 pub(crate) fn join(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
     let [batch, height, width, left] = a.dims();
     let all = left + b.dims()[3];
-    let mut x = zeros(batch * height * width * all);
+    let mut x = blank(batch * height * width * all);
     halves::join(&Floats::of(a), &Floats::of(b), left, &mut x);
     tensor(x, [batch, height, width, all])
 }

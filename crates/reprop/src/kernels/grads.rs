@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::{blank, zeros};
 
 use super::tensor;
 use crate::Gradients;
@@ -16,7 +16,13 @@ pub(crate) struct Grad<'p, const D: usize> {
 }
 
 impl<'p, const D: usize> Grad<'p, D> {
+    /// For a kernel to write: what it holds before is unspecified.
     pub fn of(param: &'p Param<Tensor<D>>) -> Self {
+        Self { param, values: blank(param.shape().num_elements()) }
+    }
+
+    /// The gradient of a parameter that changes nothing.
+    pub fn zero(param: &'p Param<Tensor<D>>) -> Self {
         Self { param, values: zeros(param.shape().num_elements()) }
     }
 

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::grid::{Direction, Grid, GridOverflow};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 use reprop_kernels::output::Output;
 
 use super::{tensor, update};
@@ -16,7 +16,7 @@ pub(crate) fn value<const D: usize, S>(
     shape: [usize; D],
     run: impl FnOnce(&mut Output) -> Result<S, GridOverflow>,
 ) -> (Tensor<D>, S) {
-    let mut y = zeros(shape.iter().product());
+    let mut y = blank(shape.iter().product());
     let saved = run(&mut Output::Value(&mut y)).expect("values of their own are on no grid");
     (tensor(y, shape), saved)
 }

@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::grid::GridOverflow;
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 use reprop_kernels::output::{Base, Output};
 
 use super::site;
@@ -201,7 +201,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
             Ways::Burn(saved) => self.burn_vjp(*saved, dy, context, gradients),
             Ways::Fused(saved) => {
                 let shape = saved.x.dims();
-                let mut dx = zeros(shape.iter().product());
+                let mut dx = blank(shape.iter().product());
                 self.fused_vjp(*saved, dy, (&mut dx, Base::Nothing), context, gradients);
                 tensor(dx, shape)
             }

@@ -127,7 +127,7 @@ impl FusedWay<4> for ConvBranch {
             let LayerGrads { weight, scale, bias } = grads;
             scale.add_to(gradients);
             bias.add_to(gradients);
-            Grad::of(&layer.conv.bias).add_to(gradients);
+            Grad::zero(&layer.conv.bias).add_to(gradients);
             observe(layer, moments, gradients);
             weight.add_to(gradients);
         }

@@ -1,8 +1,8 @@
-//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1, direct elsewhere.
+//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1 and has more inputs than a few, direct elsewhere.
 
 use burn::tensor::Tensor;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use super::Convolution;
 use crate::kernels::{Filters, Floats, Grad, Packed, Use, tensor};
@@ -16,6 +16,9 @@ pub(super) struct Parts<'p> {
     dims: [usize; 4],
     workspace: &'p Workspace,
 }
+
+/// With fewer inputs than this (the colours of an image) transforms are most of Winograd's work, and multiplications little.
+const FEW_INPUTS: usize = 16;
 
 enum Weight {
     Winograd(Filters),
@@ -34,7 +37,7 @@ impl Convolution {
             return None;
         }
         let workspace = context.fused();
-        let weight = if self.is_winograd() {
+        let weight = if self.is_winograd() && dims[3] >= FEW_INPUTS {
             Weight::Winograd(Filters::new(&self.weight, usage, workspace))
         } else {
             Weight::Direct(Packed::new(&self.weight, usage, workspace))
@@ -58,7 +61,7 @@ impl Parts<'_> {
 
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let dims = self.layer.output(self.dims);
-        let mut y = zeros(dims.iter().product());
+        let mut y = blank(dims.iter().product());
         let (x, ws) = (Floats::of(x), self.workspace.kernels());
         match &self.weight {
             Weight::Winograd(weight) => Conv3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
@@ -76,7 +79,7 @@ impl Parts<'_> {
     ) -> Option<Tensor<4>> {
         let mut dw = Grad::of(&self.layer.weight);
         let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
-        let mut dx = wanted.then(|| zeros(x.len()));
+        let mut dx = wanted.then(|| blank(x.len()));
         match &self.weight {
             Weight::Winograd(weight) => {
                 Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);

@@ -4,7 +4,7 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 use reprop_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Moments};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use super::super::batch_norm::{EPSILON, MOMENTUM};
 use super::{Above, ConvNorm};
@@ -79,7 +79,7 @@ impl ConvNorm {
     pub(super) fn fused_output(&self, saved: &FusedSaved, base: Option<Tensor<4>>, relu: bool) -> Tensor<4> {
         let FusedSaved { c, moments, workspace } = saved;
         let dims = c.dims();
-        let mut y = zeros(dims.iter().product());
+        let mut y = blank(dims.iter().product());
         let (c, base) = (Floats::of(c.clone()), base.map(Floats::of));
         let norm = self.parts();
         norm.kernel().apply(&c, moments, base.as_deref(), relu, &mut y, workspace.kernels());
@@ -95,7 +95,7 @@ impl ConvNorm {
         gradients: &mut Gradients,
     ) -> Tensor<4> {
         let dims = c.dims();
-        let mut dc = zeros(dims.iter().product());
+        let mut dc = blank(dims.iter().product());
         let (mut scale, mut bias) = (Grad::of(&self.norm.gamma), Grad::of(&self.norm.beta));
         {
             let (c, dy, beside) = (Floats::of(c), Floats::of(dy), beside.map(Floats::of));
@@ -104,7 +104,7 @@ impl ConvNorm {
             self.parts().kernel().vjp(&c, &moments, above, &mut dc, grads, workspace.kernels());
         }
         // In training the norm takes out what is added to all pixels alike.
-        let mut shift = Grad::of(&self.conv.bias);
+        let mut shift = Grad::zero(&self.conv.bias);
         if context.is_training() {
             observe(self, &moments, gradients);
         } else {
