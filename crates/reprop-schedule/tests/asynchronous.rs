@@ -138,6 +138,22 @@ fn other_long_plans_are_near_the_lower_bound() {
     }
 }
 
+/// Up to the longest chain that is searched nothing is left out: a step costs no more there than in a shorter one.
+#[test]
+fn the_longest_searched_plans_are_as_good_as_shorter_ones() {
+    for (slots, w) in [(2, 10.0), (2, 20.0), (4, 20.0), (8, 10.0)] {
+        let costs = costs(w);
+        let per_step = |n: usize| {
+            let plan = Async::new(n, slots, &costs, Channels::Shared).unwrap();
+            let makespan = plan.run().unwrap().makespan;
+            check(n, &[slots, usize::MAX], plan).unwrap();
+            makespan / n as f64
+        };
+        let (short, long) = (per_step(2000), per_step(3000));
+        assert!(long < 1.005 * short, "({slots}, {w}): {long} against {short}");
+    }
+}
+
 /// The table of long plans in the documentation: all within 3 % of the bound for all schedules or of the one for orderly
 /// schedules.
 #[test]

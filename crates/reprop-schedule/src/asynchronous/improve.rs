@@ -3,7 +3,7 @@
 use super::held::Ends;
 use super::intervals::{End, Way};
 use super::lengths::{Cuts, moves, spread};
-use super::search::{FEW, LONGEST_WEIGHED, Search};
+use super::search::{FEW, Search};
 use super::stairs::Stairs;
 
 /// Plans that a climb may make, and their steps in all; those in which stairs may be changed.
@@ -59,7 +59,7 @@ impl Search<'_> {
     /// Intervals so short that their writes end after the way forward, the last of them with fewer slots: the best
     /// stairs that one change at a time leads to.
     pub(super) fn stairs(&mut self, cuts: &Cuts) {
-        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+        if self.slots < 2 {
             return;
         }
         let way = Way::Windows(self.windows[0].clone());
@@ -100,7 +100,7 @@ impl Search<'_> {
 
     /// Ends of the chain that are held in memory, above each number of intervals; the borders of the best one are moved.
     pub(super) fn held(&mut self, cuts: &Cuts) {
-        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+        if self.slots < 2 {
             return;
         }
         let way = Way::Windows(self.windows[0].clone());

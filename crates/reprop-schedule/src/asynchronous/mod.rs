@@ -80,11 +80,11 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 12, 2, 8 | 36 | 31.9 | 13 % | 14, 3, 10 | 37 | 35.7 | 3.6 % |
 /// | 14, 2, 10 | 44 | 40.3 | 9 % | 14, 4, 8 | 35 | 34.4 | 1.8 % |
 ///
-/// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000: a plan is simulated
-/// only if its computation and its writes alone take less than the best known. Over 3000 steps all intervals are
-/// equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there is a disk
-/// or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
-/// [`HRevolve`](crate::HRevolve).
+/// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000 and up to a second for
+/// 3000: a plan is simulated only if its computation and its writes alone take less than the best known. Over 3000
+/// steps all intervals are equal, the best of them by a formula, and the actions stream in constant memory. *Use it*
+/// whenever there is a disk or a slower memory and a thread to serve it. *Not* when transfers block the computation
+/// anyway: [`HRevolve`](crate::HRevolve).
 ///
 /// ```
 /// use reprop_schedule::{Async, Channels, Costs, HRevolve, Tier, check, simulate};
