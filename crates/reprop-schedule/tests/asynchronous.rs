@@ -211,6 +211,26 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
     }
 }
 
+/// With more slots, and writes as long as half the chain or nearly all of it.
+#[test]
+fn plans_for_three_to_five_slots_are_optimal() {
+    for (steps, slots, ws) in [
+        (12, 3, &[6, 10][..]),
+        (12, 4, &[6, 9, 12]),
+        (12, 5, &[9, 12]),
+        (13, 3, &[5, 12]),
+        (13, 4, &[6, 8, 12]),
+        (13, 5, &[8, 12]),
+    ] {
+        for &w in ws {
+            let plan = Async::new(steps.into(), slots as usize, &costs(w.into()), Channels::Shared).unwrap();
+            let makespan = plan.run().unwrap().makespan;
+            let best = optimum(&Case::unit(steps, slots, w), makespan as usize);
+            assert!(makespan <= best as f64, "({steps}, {slots}, {w}): {makespan} {best}");
+        }
+    }
+}
+
 /// Unequal prices, on both channels: every seventeenth of all combinations.
 #[test]
 fn the_bound_never_exceeds_the_exact_optimum() {

@@ -43,7 +43,8 @@ const LONGEST_SEARCHED: usize = 3000;
 /// The last interval stays in memory, and so do written states while there is room. So it is never worse than
 /// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
-/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`. Long chains
+/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`, and in all cases of 12 and
+/// 13 steps with three to five slots and `W` up to 12 that were searched. Long chains
 /// are so far above [`lower_bound`](crate::lower_bound), which no schedule beats, and above
 /// [`orderly_bound`](crate::orderly_bound), which none beats whose writes are over before its first reverse step and which
 /// uses up what it has read in the order of the reads (`examples/bounds.rs` prints this table, and a test holds it):
