@@ -138,6 +138,22 @@ fn other_long_plans_are_near_the_lower_bound() {
     }
 }
 
+/// Up to the longest chain that is searched nothing is left out: a step costs no more there than in a shorter one.
+#[test]
+fn the_longest_searched_plans_are_as_good_as_shorter_ones() {
+    for (slots, w) in [(2, 10.0), (2, 20.0), (4, 20.0), (8, 10.0)] {
+        let costs = costs(w);
+        let per_step = |n: usize| {
+            let plan = Async::new(n, slots, &costs, Channels::Shared).unwrap();
+            let makespan = plan.run().unwrap().makespan;
+            check(n, &[slots, usize::MAX], plan).unwrap();
+            makespan / n as f64
+        };
+        let (short, long) = (per_step(2000), per_step(3000));
+        assert!(long < 1.005 * short, "({slots}, {w}): {long} against {short}");
+    }
+}
+
 /// The table of long plans in the documentation: all within 3 % of the bound for all schedules or of the one for orderly
 /// schedules.
 #[test]
@@ -192,6 +208,26 @@ fn exact_optima_of_scarce_memory_are_well_above_the_bound() {
         assert!(orderly <= best as f64 + 1e-9, "({n}, {s}, {w}): {best} {orderly}");
         assert!(best as f64 >= (1.0 + gap) * bound, "({n}, {s}, {w}): {best} {bound}");
         assert!(makespan <= best as f64, "({n}, {s}, {w}): {makespan} {best}");
+    }
+}
+
+/// With more slots, and writes as long as half the chain or nearly all of it.
+#[test]
+fn plans_for_three_to_five_slots_are_optimal() {
+    for (steps, slots, ws) in [
+        (12, 3, &[6, 10][..]),
+        (12, 4, &[6, 9, 12]),
+        (12, 5, &[9, 12]),
+        (13, 3, &[5, 12]),
+        (13, 4, &[6, 8, 12]),
+        (13, 5, &[8, 12]),
+    ] {
+        for &w in ws {
+            let plan = Async::new(steps.into(), slots as usize, &costs(w.into()), Channels::Shared).unwrap();
+            let makespan = plan.run().unwrap().makespan;
+            let best = optimum(&Case::unit(steps, slots, w), makespan as usize);
+            assert!(makespan <= best as f64, "({steps}, {slots}, {w}): {makespan} {best}");
+        }
     }
 }
 

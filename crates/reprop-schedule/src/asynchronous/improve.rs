@@ -3,7 +3,7 @@
 use super::held::Ends;
 use super::intervals::{End, Way};
 use super::lengths::{Cuts, moves, spread};
-use super::search::{FEW, LONGEST_WEIGHED, Search};
+use super::search::{FEW, Search};
 use super::stairs::Stairs;
 
 /// Plans that a climb may make, and their steps in all; those in which stairs may be changed.
@@ -20,8 +20,9 @@ const FAR: [f64; 2] = [1.1, 1.02];
 /// Stairs start from intervals of so many times a write, even ones or as long as the dynamic programme says.
 const STAIRS: [(f64, bool); 3] = [(0.5, false), (0.75, false), (0.9, true)];
 
-/// Ends that are held in memory: so many are made.
-const HELD: usize = 8;
+/// Ends that are held in memory: so many are made, and the borders of so many of them are moved.
+const HELD: usize = 16;
+const HELD_CLIMBS: usize = 2;
 
 impl Search<'_> {
     /// Moves the borders of the best even intervals one by one while that helps.
@@ -59,7 +60,7 @@ impl Search<'_> {
     /// Intervals so short that their writes end after the way forward, the last of them with fewer slots: the best
     /// stairs that one change at a time leads to.
     pub(super) fn stairs(&mut self, cuts: &Cuts) {
-        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+        if self.slots < 2 {
             return;
         }
         let way = Way::Windows(self.windows[0].clone());
@@ -98,16 +99,16 @@ impl Search<'_> {
         }
     }
 
-    /// Ends of the chain that are held in memory, above each number of intervals; the borders of the best one are moved.
+    /// Ends of the chain that are held in memory, above each number of intervals; the borders of the best ones are moved.
     pub(super) fn held(&mut self, cuts: &Cuts) {
-        if self.steps > LONGEST_WEIGHED || self.slots < 2 {
+        if self.slots < 2 {
             return;
         }
         let way = Way::Windows(self.windows[0].clone());
         let ends = Ends::new(self.steps, self.slots, self.costs);
         let mut found: Vec<_> = (1..=cuts.most()).filter_map(|count| ends.best(count, cuts)).collect();
         found.sort_by(|x, y| x.time.total_cmp(&y.time));
-        let mut best = (f64::INFINITY, vec![], vec![]);
+        let mut made = vec![];
         for held in found.into_iter().take(HELD) {
             let Some(below) = cuts.of(held.count, self.steps - held.lengths.iter().sum::<usize>()) else {
                 continue;
@@ -116,12 +117,10 @@ impl Search<'_> {
             lengths.extend(&held.lengths);
             let end = End { slots: &held.slots, held: held.slots.len() - 1 };
             let makespan = self.offer(&lengths, &way, end, f64::INFINITY);
-            if makespan < best.0 {
-                best = (makespan, lengths, held.slots);
-            }
+            made.push((makespan, lengths, held.slots));
         }
-        let (makespan, lengths, slots) = best;
-        if makespan.is_finite() {
+        made.sort_by(|x, y| x.0.total_cmp(&y.0));
+        for (makespan, lengths, slots) in made.into_iter().take(HELD_CLIMBS) {
             self.climb(makespan, lengths, &way, End { slots: &slots, held: slots.len() - 1 });
         }
     }

@@ -4,7 +4,7 @@ use super::windows::Windows;
 use crate::least::{Backwards, least_sum};
 
 /// Cells of the dynamic programme over numbers of intervals.
-const MOST_CELLS: usize = 20_000_000;
+const MOST_CELLS: usize = 80_000_000;
 
 /// Numbers of intervals beyond what the way forward has time to write: a half, and so many.
 const MORE: usize = 16;

@@ -43,7 +43,8 @@ const LONGEST_SEARCHED: usize = 3000;
 /// The last interval stays in memory, and so do written states while there is room. So it is never worse than
 /// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
-/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`. Long chains
+/// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`, and in all cases of 12 and
+/// 13 steps with three to five slots and `W` up to 12 that were searched. Long chains
 /// are so far above [`lower_bound`](crate::lower_bound), which no schedule beats, and above
 /// [`orderly_bound`](crate::orderly_bound), which none beats whose writes are over before its first reverse step and which
 /// uses up what it has read in the order of the reads (`examples/bounds.rs` prints this table, and a test holds it):
@@ -63,7 +64,7 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 1000, 10, 20 | 3318 | 3225.1 | 2.9 % | 3293.0 | 0.8 % |
 /// | 1000, 10, 50 | 3680 | 3613.8 | 1.8 % | 3667.3 | 0.3 % |
 /// | 2000, 10, 50 | 7443 | 7338.8 | 1.4 % | 7411.2 | 0.4 % |
-/// | 1000, 20, 100 | 3506 | 3407.4 | 2.9 % | 3519.2 | -0.4 % |
+/// | 1000, 20, 100 | 3492 | 3407.4 | 2.5 % | 3519.2 | -0.8 % |
 /// | 909, 20, 40 | 2829 | 2716.3 | 4.1 % | 2875.4 | -1.6 % |
 /// | 1000, 30, 10 | 2869 | 2867.5 | 0.1 % | 2867.8 | 0.0 % |
 ///
@@ -80,11 +81,11 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 12, 2, 8 | 36 | 31.9 | 13 % | 14, 3, 10 | 37 | 35.7 | 3.6 % |
 /// | 14, 2, 10 | 44 | 40.3 | 9 % | 14, 4, 8 | 35 | 34.4 | 1.8 % |
 ///
-/// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000: a plan is simulated
-/// only if its computation and its writes alone take less than the best known. Over 3000 steps all intervals are
-/// equal, the best of them by a formula, and the actions stream in constant memory. *Use it* whenever there is a disk
-/// or a slower memory and a thread to serve it. *Not* when transfers block the computation anyway:
-/// [`HRevolve`](crate::HRevolve).
+/// *Time* some hundred simulations of the plan up to 3000 steps, about a tenth of a second for 1000 and up to a second for
+/// 3000: a plan is simulated only if its computation and its writes alone take less than the best known. Over 3000
+/// steps all intervals are equal, the best of them by a formula, and the actions stream in constant memory. *Use it*
+/// whenever there is a disk or a slower memory and a thread to serve it. *Not* when transfers block the computation
+/// anyway: [`HRevolve`](crate::HRevolve).
 ///
 /// ```
 /// use reprop_schedule::{Async, Channels, Costs, HRevolve, Tier, check, simulate};

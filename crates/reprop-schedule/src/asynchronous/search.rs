@@ -11,9 +11,6 @@ use super::work::Work;
 use crate::bound::weigh;
 use crate::{Action, Channels, Costs, DiskRevolve, Revolve, Run, simulate};
 
-/// The longest chain for which the weighed dynamic programmes are tried.
-pub(super) const LONGEST_WEIGHED: usize = 2000;
-
 /// Weights of a transfer beside the computation: 0 hides it wholly, 1 waits for all of it.
 const WEIGHTS: [f64; 9] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.7, 1.0];
 
@@ -226,13 +223,7 @@ impl Search<'_> {
 
     /// Disk-Revolve at weighed prices, the unweighed ones of the synchronous schedule among them.
     fn weighed(&mut self) {
-        let weights = if self.steps <= FEW {
-            &WEIGHTS[..]
-        } else if self.steps <= LONGEST_WEIGHED {
-            &FEW_WEIGHTS[..]
-        } else {
-            &[1.0]
-        };
+        let weights = if self.steps <= FEW { &WEIGHTS[..] } else { &FEW_WEIGHTS[..] };
         for &write in weights {
             for &read in weights {
                 let costs = weigh(self.costs, 1.0, write, read);

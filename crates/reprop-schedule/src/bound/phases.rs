@@ -246,3 +246,54 @@ pub(super) fn two_phases(
     near.set(Some(m));
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{any_slots, largest};
+    use super::*;
+    use crate::Async;
+
+    /// The bound if no state could be written after the first reverse step.
+    fn without_late(steps: usize, slots: usize, costs: &Costs) -> f64 {
+        let at = |weights: Weights| {
+            let price = |unit: f64| Price {
+                open: unit * (1.0 - weights.full - weights.channel),
+                full: unit * (1.0 - weights.channel),
+            };
+            let never = vec![f64::INFINITY; steps];
+            let tails = tails(slots, &never, price(costs.forward), price(costs.backward));
+            let second = Second { tails, ..Second::new(steps, slots, costs, Channels::Shared, weights) };
+            let bound = |m: f64| {
+                (1.0 - m) * costs.forward * (steps - 1) as f64 + second.least(m * costs.tier(1).write)
+            };
+            golden_section(0.0, 1.0, 14, bound).1
+        };
+        let reads = largest(0.0, 0.5, |full| at(Weights { full, channel: 0.0 }));
+        reads.max(largest(0.0, 0.5, |channel| at(Weights { full: 0.0, channel })))
+    }
+
+    #[test]
+    fn late_states_for_the_price_of_their_write_make_the_bound_loose() {
+        for (steps, slots, w, apart) in [
+            (200, 5, 50.0, 1.045),
+            (200, 10, 20.0, 1.025),
+            (500, 8, 100.0, 1.03),
+            (500, 15, 50.0, 1.035),
+            (500, 20, 50.0, 1.03),
+        ] {
+            let costs = Costs::unit().disk(w, w).unwrap();
+            let without = without_late(steps, slots, &costs);
+            let any = any_slots(steps, slots, &costs, Channels::Shared);
+            println!("({steps}, {slots}, {w}): {without} {any}");
+            assert!(without > apart * any, "({steps}, {slots}, {w}): {without} {any}");
+        }
+    }
+
+    #[test]
+    fn plans_with_late_states_beat_what_there_is_without() {
+        let costs = Costs::unit().disk(50.0, 50.0).unwrap();
+        let plan = Async::new(500, 15, &costs, Channels::Shared).unwrap();
+        let without = without_late(500, 15, &costs);
+        assert!(plan.run().unwrap().makespan < without, "{without}");
+    }
+}
