@@ -284,7 +284,6 @@ mod tests {
             let costs = Costs::unit().disk(w, w).unwrap();
             let without = without_late(steps, slots, &costs);
             let any = any_slots(steps, slots, &costs, Channels::Shared);
-            println!("({steps}, {slots}, {w}): {without} {any}");
             assert!(without > apart * any, "({steps}, {slots}, {w}): {without} {any}");
         }
     }
