@@ -2,8 +2,11 @@
 
     compare.py --ours <program> --peer <command>
 
-Each round runs every unit once on each side, one after the other, so that both see the same state of the machine; the first
+Each round runs every unit on each side, one after the other, so that both see the same state of the machine; the first
 rounds warm up. A ratio is the median over rounds of (peer's time / ours) within a round.
+
+Units are short, and so each turn is two steps, of which the second counts, as in training, where a step follows a step: during
+the first, threads of the other side may still be awake, and nothing of its own is left in the caches.
 """
 
 import argparse
@@ -41,7 +44,9 @@ class Side:
             sys.exit(f"{self.process.args[0]} ended while it was asked for `{line}`")
         return answer.strip()
 
-    def step(self, unit):
+    def step(self, unit, before=0):
+        for _ in range(before):
+            self.ask(unit)
         answer = self.ask(unit)
         try:
             return float(answer)
@@ -95,10 +100,11 @@ def main():
         # The report's curves take networks of images alone: `reprop bench` runs text in longer sequences.
         found["peer_memory"] = {unit: peak for unit, peak in memory.items() if "image" in peak}
         found["peer_memory_of_text"] = {unit: peak for unit, peak in memory.items() if "image" not in peak}
+    before = 0 if args.steps else 1
     for round in range(args.warmup + args.rounds):
         for unit in args.units:
             # Ours has one way to recompute; the peer has two.
-            pair = ours.step(unit.replace(" checkpoint ", " reprop ")), peer.step(unit)
+            pair = ours.step(unit.replace(" checkpoint ", " reprop "), before), peer.step(unit, before)
             if round >= args.warmup:
                 times[unit].append(pair)
         print(f"round {round + 1} of {args.warmup + args.rounds}", file=sys.stderr)
