@@ -22,7 +22,7 @@ pub(super) fn settle(
     sizes: &Sizes,
     batch: usize,
     budget: u64,
-    run: impl FnMut(Mode) -> Result<f64>,
+    mut run: impl FnMut(Mode) -> Result<f64>,
 ) -> Result<()> {
     let plan = Plan::new(sizes, batch, budget, costs)?;
     let mut modes: Vec<Mode> = costs.tried.iter().map(|tried| tried.mode).collect();
@@ -39,21 +39,37 @@ pub(super) fn settle(
     others.sort_by(|a, b| a.time.total_cmp(&b.time));
     modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
 
-    let (times, fastest) = race(&modes, run, handicap, SECONDS)?;
+    let mut before = costs.tried[0].seconds;
+    loop {
+        let (times, fastest) = race(&modes, &mut run, handicap, SECONDS)?;
+        let tried = tried(&modes, &times, fastest);
+        let seconds = median(times[fastest].clone()) * ratio(&times[0], &times[fastest]);
+        // The machine may have become faster or slower since the probe.
+        costs.scale(seconds / before);
+        costs.tried = tried;
+        before = seconds;
+        // Where all that ran disappoints, a mode that promised less before may be next: it has to run too.
+        let chosen = Plan::new(sizes, batch, budget, costs)?.chosen().mode;
+        if modes.contains(&chosen) {
+            return Ok(());
+        }
+        modes.push(chosen);
+    }
+}
+
+/// What each of `modes` takes, with doubts.
+fn tried(modes: &[Mode], times: &[Vec<f64>], fastest: usize) -> Vec<Tried> {
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
     // Of equals the first, which the probe ran.
     let is_bare = |mode: Mode| mode.blocks_kept == 0 && mode.inputs == modes[0].inputs;
     let bare = (0..modes.len()).rev().filter(|&index| is_bare(modes[index]));
     let usual = bare.max_by_key(|&index| modes[index].overlap);
-    // The machine may have become faster or slower since the probe.
-    costs.scale(seconds[0] / costs.tried[0].seconds);
-    costs.tried = (0..modes.len())
+    (0..modes.len())
         .map(|index| {
             let doubted = |usual: usize| seconds[usual] * ratio_at_most(&times[index], &times[usual]);
             let seconds = usual.filter(|&usual| usual != index).map_or(seconds[index], doubted);
             Tried { mode: modes[index], seconds }
         })
-        .collect();
-    Ok(())
+        .collect()
 }
