@@ -23,7 +23,7 @@ const WIDE: usize = 2 * SIDE;
 const SMALL: usize = 1 << 18;
 /// Floats that one task adds up.
 const CHUNK: usize = 1 << 13;
-/// Tasks that these are to make.
+/// Tasks that products are to make, at least where their shapes allow it.
 const TASKS: usize = 8;
 /// Steps of `k` that a part has at least, so that adding up parts costs little beside making them.
 const DEPTH: usize = 2 * K_BLOCK;
