@@ -6,7 +6,7 @@
 
 use super::{Images, Slide};
 use crate::gemm::{
-    Init, Mat, PackedWeight, Product, Right, Target, blocks, gemm, multiply, pack_all, packed_len,
+    Init, Mat, PackedWeight, Product, Right, Target, add_up, blocks, gemm, multiply, pack_all, packed_len,
 };
 use crate::linear::{self, times_packed};
 use crate::rows::for_chunks;
@@ -22,9 +22,6 @@ const GROUPS: usize = 8;
 
 /// of no more floats than this, two megabytes.
 const LARGE: usize = 1 << 19;
-
-/// Floats of the weight's gradient that a task adds up: they stay in the first-level cache.
-const SUMS: usize = 1 << 12;
 
 /// Floats of pixels that are gathered at once, about, for a weight that is larger.
 const GATHERED: usize = 1 << 22;
@@ -125,7 +122,8 @@ impl Conv2d<'_> {
                 }
             });
         }
-        add_parts(&parts, dw);
+        dw.fill(0.0);
+        add_up(dw, &parts.chunks_exact(len.max(1)).collect::<Vec<_>>());
     }
 
     /// The derivative with many sums, of which there is to be one set: all pixels of many images are gathered first, then the
@@ -210,19 +208,4 @@ impl Conv2d<'_> {
         assert_eq!(self.weight.inputs(), taps, "the weight must have {taps} rows");
         (self.slide.output(self.images), self.weight.outputs())
     }
-}
-
-/// The sum of parts as long as `dw`, in order.
-fn add_parts(parts: &[f32], dw: &mut [f32]) {
-    let len = dw.len();
-    let dw = Shared::new(dw);
-    for_each(len.div_ceil(SUMS), |task| {
-        let span = task * SUMS..((task + 1) * SUMS).min(len);
-        // SAFETY: each task has its own sums.
-        let dw = unsafe { dw.slice(span.clone()) };
-        dw.fill(0.0);
-        for part in parts.chunks_exact(len) {
-            dw.iter_mut().zip(&part[span.clone()]).for_each(|(a, b)| *a += b);
-        }
-    });
 }

@@ -15,8 +15,8 @@ pub(crate) use fresh::multiply_columns;
 pub use mat::Mat;
 pub use packed::{PackedMatrix, PackedWeight, Weight};
 pub(crate) use packed::{pack_all, packed_len};
-pub(crate) use product::run_all;
 pub use product::{Product, gemm};
+pub(crate) use product::{add_up, run_all};
 
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -110,7 +110,7 @@ fn parts(products: &[Product]) -> usize {
 }
 
 /// Adds to `sum` what others hold, in their order.
-fn add_up(sum: &mut [f32], others: &[&[f32]]) {
+pub(crate) fn add_up(sum: &mut [f32], others: &[&[f32]]) {
     sum.par_chunks_mut(CHUNK).enumerate().for_each(|(i, sum)| {
         for other in others {
             sum.iter_mut().zip(&other[i * CHUNK..]).for_each(|(a, b)| *a += b);
