@@ -3,13 +3,26 @@
 
 use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::{HiddenKeys, Input, Kernels, Network, Pass, Side, Step, Strategy, Target, gradient_digest};
+use reprop::{
+    HiddenKeys, Input, Inputs, Kernels, Mode, Network, Pass, Side, Step, Strategy, Target, gradient_digest,
+};
 use reprop_models::{RevMvitConfig, RevRoberta, RevRobertaConfig, RevSwinConfig, RevVitConfig};
 
-const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
+/// Of the last two every block is recovered.
+const STRATEGIES: [Strategy; 5] = [
+    Strategy::Stored,
+    Strategy::Reprop,
+    Strategy::PaReprop,
+    Strategy::Planned(recover_all(false)),
+    Strategy::Planned(recover_all(true)),
+];
 const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
 /// The law's own.
 const PREDICTION: f64 = 0.05;
+
+const fn recover_all(overlap: bool) -> Mode {
+    Mode { blocks_kept: 0, overlap, recompute_transitions: false, inputs: Inputs::Kept }
+}
 
 /// Asserts the laws for a batch.
 fn keeps_the_laws<N: Network<3> + Sync>(
@@ -37,7 +50,7 @@ fn keeps_the_laws<N: Network<3> + Sync>(
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             for strategy in STRATEGIES {
                 let what =
-                    format!("{what}: {strategy}, {kernels}, {threads} threads, recomputed: {recompute}");
+                    format!("{what}: {strategy:?}, {kernels}, {threads} threads, recomputed: {recompute}");
                 let (digest, measured) = pool.install(|| {
                     let step = step(strategy);
                     (gradient_digest(network, &step.gradients), step.memory.activation_peak)

@@ -10,10 +10,15 @@ use crate::{Inputs, Mode};
 /// | strategy | memory | time, in forwards | choose it |
 /// |---|---|---|---|
 /// | `Stored` | grows with depth | 3 | when everything fits |
-/// | `Reprop` | one block | 4 | when memory is all that counts |
+/// | `Reprop` | one block | up to 4 | when memory is all that counts |
 /// | `PaReprop` | two blocks | 3 to 4 | when it does not fit: the default |
 /// | `Auto` | the budget given | the least that fits | to let the numbers decide |
 /// | `Planned` | as its plan says | as its plan says | where a [`Plan`](crate::Plan) was made from measured costs |
+///
+/// `Reprop` and `PaReprop` recover as few blocks as their memory allows: the saved tensors of the last blocks are used
+/// first in the backward pass, so that those are kept which are gone before the peak is reached. That is the last block
+/// alone where all are alike, and many where the first stage is the largest. A network that [cannot tell its
+/// bytes](crate::Network::predicted) recovers all.
 ///
 /// ```
 /// use reprop::Strategy;
@@ -25,7 +30,7 @@ pub enum Strategy {
     /// Keep what every block saved. Fastest, where it fits.
     Stored,
     /// Throw activations away; in the backward pass recover each block's from its outputs, then compute its
-    /// gradients.
+    /// gradients. What can be kept in the same memory is kept.
     Reprop,
     /// As `Reprop`, with the gradients of one block computed beside the recovery of the block below.
     #[default]
@@ -87,6 +92,12 @@ pub(crate) struct Layout {
 impl Layout {
     /// Everything is kept.
     pub const STORED: Self = Self { keep_from: 0, overlap: false, rerun_below: 0, inputs: Inputs::Kept };
+
+    /// Whether blocks that are kept save no more than a recovery would. Where some are recovered anyway, a budget holds
+    /// more blocks so, which gains more than their gradients lose.
+    pub fn saves_lean(&self) -> bool {
+        self.keep_from > 0
+    }
 
     /// The layout that recovers everything.
     pub fn recover_all(pieces: usize, overlap: bool) -> Self {

@@ -90,14 +90,14 @@ impl Report {
         }
     }
 
-    /// Whether a candidate keeps everything, nothing, or the most that fits in its family.
+    /// Whether a candidate keeps everything, or the least or the most that fits in its family.
     fn stands_out(&self, index: usize) -> bool {
         let row = &self.candidates[index];
         let family = |row: &Row| (row.overlap, row.recompute_transitions, row.inputs);
         let keeps = |row: &Row| row.blocks_kept + row.snapshots.unwrap_or(0);
         let alike = || self.candidates.iter().filter(|other| family(other) == family(row));
         let most = alike().filter(|other| other.fits).map(keeps).max();
-        index == 0 || keeps(row) == 0 || Some(keeps(row)) == most
+        index == 0 || Some(keeps(row)) == most || Some(keeps(row)) == alike().map(keeps).min()
     }
 }
 

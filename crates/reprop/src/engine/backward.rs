@@ -83,7 +83,9 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     let given = front.tensors().chain(dy.as_ref().map(Kept::value)).next();
     let beside = Beside::on(overlap, given.map(|streams| streams.x1.device()));
     let overlap = beside.overlaps();
-    let scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
+    // Blocks that were kept are ready as they are. To recover the one below them here already would put its saved tensors
+    // beside all of theirs.
+    let scratch = meter.hold(Holder::Scratch, front.scratch(false));
     let (place, last) = (FIRST_PIECE + pieces.len(), network.head());
     let (dx, mut front) = beside.run(
         || match (head, dy) {
@@ -100,7 +102,7 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
             }
             (None, None) => unreachable!("gradients come from above or from the head"),
         },
-        || front.recover(overlap, &pass),
+        || front.recover(false, &pass),
     );
     let (dx, held) = dx;
     drop((held, scratch));
@@ -156,19 +158,19 @@ struct Front<'n, const D: usize> {
 }
 
 impl<const D: usize> Front<'_, D> {
-    /// How many of the uppermost of `rest` a call of [`Self::recover`] takes: pieces whose saved tensors were kept, and
-    /// a piece that must be recovered or rerun. Where nothing runs beside it, that piece waits until the gradients of
-    /// the pieces above are done and their tensors gone.
-    fn reach(&self, overlap: bool) -> usize {
+    /// How many of the uppermost of `rest` a call of [`Self::recover`] takes: pieces whose saved tensors were kept, or one
+    /// that must be recovered or rerun; both, if it goes `beyond` those that were kept. Else that one waits until the
+    /// gradients of the pieces above are done and their tensors gone.
+    fn reach(&self, beyond: bool) -> usize {
         let kept = self.rest.iter().rev().take_while(|recorded| recorded.is_saved()).count();
-        if kept < self.rest.len() && (overlap || kept == 0) { kept + 1 } else { kept }
+        if kept < self.rest.len() && (beyond || kept == 0) { kept + 1 } else { kept }
     }
 
     /// Bytes of temporaries, of the gradients at hand and of the next recovery. Both halves reach their most for a
     /// moment only, so that the larger of the two counts where they run side by side.
-    fn scratch(&self, overlap: bool) -> u64 {
+    fn scratch(&self, beyond: bool) -> u64 {
         let grads = self.ready.iter().map(|ready| ready.scratch.grads);
-        let recover = self.rest.iter().rev().take(self.reach(overlap)).map(Recorded::recovering);
+        let recover = self.rest.iter().rev().take(self.reach(beyond)).map(Recorded::recovering);
         grads.chain(recover).max().unwrap_or(0)
     }
 
@@ -184,9 +186,9 @@ impl<const D: usize> Front<'_, D> {
     }
 
     /// Makes the next pieces ready.
-    fn recover(mut self, overlap: bool, pass: &Pass) -> Self {
+    fn recover(mut self, beyond: bool, pass: &Pass) -> Self {
         let meter = pass.metering();
-        for _ in 0..self.reach(overlap) {
+        for _ in 0..self.reach(beyond) {
             let Some(Recorded { index, way, input, scratch }) = self.rest.pop() else { break };
             let place = FIRST_PIECE + index;
             let context = pass.context(place);

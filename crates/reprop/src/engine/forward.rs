@@ -140,7 +140,7 @@ pub(crate) fn record<const D: usize, N: Network<D>>(
     if let Some(layout) = settled.filter(Layout::takes_snapshots) {
         return record_snapshots(network, input, target, pass, layout);
     }
-    let again = settled.is_none().then(|| input.clone());
+    let again = matches!(strategy, Strategy::Auto { .. }).then(|| input.clone());
     let mut watch = RangeWatch::new(pass.arithmetic_of_streams());
     let (streams, stem) = record_stem(network, input, &pass, false, &mut watch)?;
     let batch = streams.value().dims()[0];
@@ -258,6 +258,7 @@ fn record_piece<const D: usize>(
     let (next, way) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
         Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass), Way::Recover),
         Piece::Block(block) => {
+            let context = if layout.saves_lean() { context.recovering() } else { context };
             let (next, saved) = block.forward_saving(streams, &context);
             (next, Way::Saved(meter.keep(Holder::Blocks, saved)))
         }

@@ -1,6 +1,6 @@
 //! What a strategy will need, told before it runs, and the layout that it comes down to.
 
-use crate::planner::{Plan, modes};
+use crate::planner::{Plan, stored};
 use crate::strategy::Layout;
 use crate::{Costs, Mode, Network, Pass, Piece, Result, Strategy};
 
@@ -19,14 +19,11 @@ pub struct Prediction {
 
 /// The layout of a strategy for this network, unless it depends on the batch.
 pub(super) fn settled<const D: usize, N: Network<D>>(network: &N, strategy: Strategy) -> Option<Layout> {
-    let pieces = network.pieces();
-    Some(match strategy {
-        Strategy::Stored => Layout::STORED,
-        Strategy::Reprop => Layout::recover_all(pieces.len(), false),
-        Strategy::PaReprop => Layout::recover_all(pieces.len(), true),
-        Strategy::Planned(mode) => Layout::of(mode, &are_blocks(&pieces)),
-        Strategy::Auto { .. } => return None,
-    })
+    match strategy {
+        Strategy::Stored => Some(Layout::STORED),
+        Strategy::Planned(mode) => Some(Layout::of(mode, &are_blocks(&network.pieces()))),
+        Strategy::Reprop | Strategy::PaReprop | Strategy::Auto { .. } => None,
+    }
 }
 
 /// The layout of a strategy for this network and batch.
@@ -36,11 +33,21 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     pass: &Pass,
     strategy: Strategy,
 ) -> Result<Layout> {
-    let strategy = match strategy {
-        Strategy::Auto { budget } => Strategy::Planned(automatic(network, batch, pass, budget)?),
-        other => other,
+    let mode = match strategy {
+        Strategy::Stored => return Ok(Layout::STORED),
+        Strategy::Reprop => recovering(network, batch, pass, false),
+        Strategy::PaReprop => recovering(network, batch, pass, true),
+        Strategy::Auto { budget } => automatic(network, batch, pass, budget)?,
+        Strategy::Planned(mode) => mode,
     };
-    Ok(settled(network, strategy).expect("what a budget comes to does not depend on the batch"))
+    Ok(Layout::of(mode, &are_blocks(&network.pieces())))
+}
+
+/// The mode that recovers what cannot be kept in the memory of recovering all.
+fn recovering<const D: usize, N: Network<D>>(network: &N, batch: usize, pass: &Pass, overlap: bool) -> Mode {
+    let all = Mode { overlap, ..Mode::default() };
+    // A network that cannot tell its bytes recovers all.
+    Sizes::of(network, batch, pass).map_or(all, |sizes| sizes.keeping_what_is_free(all))
 }
 
 /// Which of the pieces are blocks.
@@ -59,8 +66,8 @@ fn automatic<const D: usize, N: Network<D>>(
     let Ok(sizes) = Sizes::of(network, batch, pass) else {
         return Ok(Mode::default());
     };
-    // The first of the modes keeps everything: no other is looked at where that fits, at each step anew.
-    let stored = modes(&sizes)[0];
+    // No other mode is looked at where everything fits, at each step anew.
+    let stored = stored(&sizes);
     if sizes.predict(stored).activation_peak <= budget {
         return Ok(stored);
     }

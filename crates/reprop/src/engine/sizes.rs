@@ -87,6 +87,22 @@ impl Sizes {
         self.predict_layout(Layout::of(mode, &self.is_block()))
     }
 
+    /// `mode` with as many of the last blocks kept as its peak does not grow by: their saved tensors are gone before it.
+    pub fn keeping_what_is_free(&self, mode: Mode) -> Mode {
+        let keeping = |blocks_kept: usize| Mode { blocks_kept, ..mode };
+        let peak = |blocks_kept: usize| self.predict(keeping(blocks_kept)).activation_peak;
+        let none = peak(0);
+        // `free` is free and `more` is not: halving the gap between them takes few predictions, however deep the network.
+        // One block is recovered in any case: to keep all is to store.
+        let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
+        let (mut free, mut more) = (0, blocks.max(1));
+        while more - free > 1 {
+            let middle = usize::midpoint(free, more);
+            if peak(middle) <= none { free = middle } else { more = middle }
+        }
+        keeping(free)
+    }
+
     /// What `layout` will need.
     pub(super) fn predict_layout(&self, layout: Layout) -> Prediction {
         let kept = |index: usize| {
@@ -96,7 +112,8 @@ impl Sizes {
         let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
         let blocks_kept = (0..self.pieces.len()).filter(|&i| self.pieces[i].is_block && kept(i)).count();
         let meter = Meter::new();
-        let walk = Walk { sizes: self, meter: &meter, overlap: layout.overlap };
+        let walk =
+            Walk { sizes: self, meter: &meter, overlap: layout.overlap, saves_lean: layout.saves_lean() };
         let forwards = if layout.takes_snapshots() {
             let is_block = self.is_block();
             walk.segment_by_segment(&Segments::of(&is_block), layout.inputs);

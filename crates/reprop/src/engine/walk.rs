@@ -15,6 +15,8 @@ pub(super) struct Walk<'s> {
     pub sizes: &'s Sizes,
     pub meter: &'s Meter,
     pub overlap: bool,
+    /// Whether blocks that are kept save no more than a recovery would.
+    pub saves_lean: bool,
 }
 
 /// What is counted of a piece that was run.
@@ -129,7 +131,8 @@ impl Walk<'_> {
             let recomputes = !piece.is_block && !kept(index);
             let keeps_input = recomputes || kept(index) && self.recovers(&rest, false);
             let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
-            let saved = kept(index).then(|| meter.hold(Holder::Blocks, piece.size.saved));
+            let bytes = if self.saves_lean { piece.size.recovered } else { piece.size.saved };
+            let saved = kept(index).then(|| meter.hold(Holder::Blocks, bytes));
             drop(held);
             streams = meter.hold(Holder::Streams, piece.streams);
             rest.push(Counted { index, saved, input });
@@ -139,7 +142,7 @@ impl Walk<'_> {
 
     /// As `backward::backward`: the streams that are handed down, and gradients.
     fn backward(&self, mut rest: Vec<Counted>, above: Above, hand_down: bool) -> (Option<Held>, Held) {
-        let Self { sizes, meter, overlap } = *self;
+        let Self { sizes, meter, overlap, .. } = *self;
         let (mut output, first, bytes) = match above {
             Above::Head(streams) => {
                 let bytes = streams.bytes();
@@ -152,18 +155,18 @@ impl Walk<'_> {
                 (streams.filter(|_| wanted), gradients, bytes)
             }
         };
-        let scratch = meter.hold(Holder::Scratch, self.scratch(&[], &rest));
-        let mut ready = self.recover(&mut rest, &mut output, hand_down);
+        let scratch = meter.hold(Holder::Scratch, self.scratch(&[], &rest, false));
+        let mut ready = self.recover(&mut rest, &mut output, hand_down, false);
         drop((first, scratch));
         let mut gradients = meter.hold(Holder::StreamGradients, bytes);
         while !ready.is_empty() {
-            let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest));
+            let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest, overlap));
             let below = if overlap {
                 // Either half may be ahead of the other, so that the largest gradients of the one count throughout the
                 // other.
                 let largest = ready.iter().map(|&(index, _)| sizes.below(index)).max().unwrap_or(0);
                 let _more = meter.hold(Holder::StreamGradients, largest.saturating_sub(gradients.bytes()));
-                self.recover(&mut rest, &mut output, hand_down)
+                self.recover(&mut rest, &mut output, hand_down, true)
             } else {
                 Vec::new()
             };
@@ -173,7 +176,7 @@ impl Walk<'_> {
                 drop(gradients);
                 gradients = meter.hold(Holder::StreamGradients, sizes.below(index));
             }
-            ready = if overlap { below } else { self.recover(&mut rest, &mut output, hand_down) };
+            ready = if overlap { below } else { self.recover(&mut rest, &mut output, hand_down, false) };
         }
         (output.filter(|_| hand_down), gradients)
     }
@@ -184,16 +187,16 @@ impl Walk<'_> {
     }
 
     /// As `Front::reach`.
-    fn reach(&self, rest: &[Counted]) -> usize {
+    fn reach(rest: &[Counted], beyond: bool) -> usize {
         let kept = rest.iter().rev().take_while(|piece| piece.saved.is_some()).count();
-        if kept < rest.len() && (self.overlap || kept == 0) { kept + 1 } else { kept }
+        if kept < rest.len() && (beyond || kept == 0) { kept + 1 } else { kept }
     }
 
     /// As `Front::scratch`.
-    fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted]) -> u64 {
+    fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted], beyond: bool) -> u64 {
         let size = |index: usize| self.sizes.pieces[index].size;
         let grads = ready.iter().map(|&(index, _)| size(index).grads);
-        let reached = rest.iter().rev().take(self.reach(rest));
+        let reached = rest.iter().rev().take(Self::reach(rest, beyond));
         let recover = reached.filter(|piece| piece.saved.is_none()).map(|piece| size(piece.index).recover);
         grads.chain(recover).max().unwrap_or(0)
     }
@@ -204,9 +207,10 @@ impl Walk<'_> {
         rest: &mut Vec<Counted>,
         output: &mut Option<Held>,
         hand_down: bool,
+        beyond: bool,
     ) -> Vec<(usize, Held)> {
         let mut ready = Vec::new();
-        for _ in 0..self.reach(rest) {
+        for _ in 0..Self::reach(rest, beyond) {
             let Some(Counted { index, saved, input }) = rest.pop() else { break };
             if let Some(saved) = saved {
                 ready.push((index, saved));

@@ -19,7 +19,7 @@ pub(crate) use batch::largest_batch;
 pub use book::CostBook;
 pub use costs::{Costs, PlaceCosts, Tried};
 pub use key::cost_key;
-pub(crate) use mode::modes;
 pub use mode::{Inputs, Mode};
+pub(crate) use mode::{modes, stored};
 pub use plan::{Candidate, Plan, Refusal};
 pub(crate) use probe::measure;

@@ -78,11 +78,32 @@ impl fmt::Display for Mode {
 /// Two numbers of snapshots that are tried differ by one, or by this part of the larger.
 const FINENESS: usize = 16;
 
-/// Every mode that a network of these sizes can run in. The first keeps everything that the pass lets it keep.
-pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
+impl Mode {
+    /// Whether it keeps as little as any of `modes` that are alike in all else: no memory goes into what it keeps.
+    pub(crate) fn keeps_least_of(self, modes: &[Self]) -> bool {
+        let alike = |other: &&Self| Self { blocks_kept: self.blocks_kept, ..**other } == self;
+        modes.iter().filter(alike).all(|other| other.blocks_kept >= self.blocks_kept)
+    }
+}
+
+/// Blocks and transitions.
+fn counts(sizes: &Sizes) -> (usize, usize) {
     let is_block = sizes.is_block();
     let blocks = is_block.iter().filter(|&&is_block| is_block).count();
-    let transitions = is_block.len() - blocks;
+    (blocks, is_block.len() - blocks)
+}
+
+/// The mode that keeps everything that the pass lets it keep.
+pub(crate) fn stored(sizes: &Sizes) -> Mode {
+    let (blocks_kept, transitions) = counts(sizes);
+    let recompute_transitions = transitions > 0 && sizes.recompute_transitions;
+    Mode { blocks_kept, recompute_transitions, ..Mode::default() }
+}
+
+/// Every mode that a network of these sizes can run in, but for those that recover what costs no memory to keep. The first
+/// is [`stored`].
+pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
+    let (blocks, transitions) = counts(sizes);
     let recomputes: &[bool] = match (transitions > 0, sizes.recompute_transitions) {
         (true, false) => &[false, true],
         (true, true) => &[true],
@@ -90,19 +111,28 @@ pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
     };
     let mut modes = Vec::new();
     // On one thread nothing runs beside anything.
+    let may_overlap = rayon::current_num_threads() > 1;
+    for &recompute_transitions in recomputes {
+        let bare = |overlap| Mode { overlap, recompute_transitions, ..Mode::default() };
+        let [free, free_beside] =
+            [false, true].map(|overlap| sizes.keeping_what_is_free(bare(overlap)).blocks_kept);
+        for blocks_kept in (0..=blocks).rev() {
+            if blocks_kept >= free {
+                modes.push(Mode { blocks_kept, ..bare(false) });
+            }
+            // Where all is kept there is nothing to run.
+            let is_run = blocks_kept < blocks || recompute_transitions;
+            if may_overlap && is_run && blocks_kept >= free_beside {
+                modes.push(Mode { blocks_kept, ..bare(true) });
+            }
+        }
+    }
     let mut push = |mode: Mode, beside: bool| {
         modes.push(mode);
-        if beside && rayon::current_num_threads() > 1 {
+        if beside && may_overlap {
             modes.push(Mode { overlap: true, ..mode });
         }
     };
-    for &recompute_transitions in recomputes {
-        for blocks_kept in (0..=blocks).rev() {
-            // Where all is kept there is nothing to run.
-            let beside = blocks_kept < blocks || recompute_transitions;
-            push(Mode { blocks_kept, recompute_transitions, ..Mode::default() }, beside);
-        }
-    }
     if blocks == 0 && !sizes.recompute_transitions {
         // To keep all of them is to store.
         for blocks_kept in (1..transitions).rev() {

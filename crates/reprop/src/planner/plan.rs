@@ -87,9 +87,10 @@ impl Plan {
         if costs.pieces.len() != is_block.len() {
             return Err(Error::CostsOfAnother { expected: is_block.len(), found: costs.pieces.len() });
         }
-        let mut candidates: Vec<Candidate> = modes(sizes)
-            .into_iter()
-            .map(|mode| Candidate {
+        let modes = modes(sizes);
+        let mut candidates: Vec<Candidate> = modes
+            .iter()
+            .map(|&mode| Candidate {
                 mode,
                 prediction: sizes.predict(mode),
                 time: costs
@@ -100,8 +101,8 @@ impl Plan {
             .collect();
         let chosen = choose(&candidates, budget, |mode| match costs.tried_seconds(mode) {
             None if !costs.tried.is_empty() => UNTRIED,
-            Some(_) => handicap(mode),
-            None if mode.inputs != Inputs::Kept => handicap(mode),
+            Some(_) => handicap(mode, &modes),
+            None if mode.inputs != Inputs::Kept => handicap(mode, &modes),
             None => 1.0,
         })?;
         let least = candidates[chosen].time;
@@ -123,6 +124,11 @@ impl Plan {
         self.chosen == 0
     }
 
+    /// Of the candidates.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        self.candidates.iter().map(|candidate| candidate.mode).collect()
+    }
+
     /// The candidate to take.
     pub fn chosen(&self) -> &Candidate {
         &self.candidates[self.chosen]
@@ -132,7 +138,10 @@ impl Plan {
     pub fn name(&self, candidate: &Candidate) -> String {
         let Mode { blocks_kept, overlap, recompute_transitions, inputs } = candidate.mode;
         if blocks_kept < self.candidates[0].mode.blocks_kept {
-            return candidate.mode.to_string();
+            // What costs nothing to keep needs no word.
+            let is_bare = candidate.mode.keeps_least_of(&self.modes());
+            let blocks_kept = if is_bare { 0 } else { blocks_kept };
+            return Mode { blocks_kept, ..candidate.mode }.to_string();
         }
         let how = if overlap { " beside gradients" } else { "" };
         if blocks_kept > self.candidates[0].mode.blocks_kept {
@@ -162,10 +171,10 @@ impl Plan {
 /// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
 const UNTRIED: f64 = 1.1;
 
-/// How many times faster a mode has to be for what it takes: kept blocks must be worth their memory, and inputs
+/// How many times faster one of `modes` has to be for what it takes: kept blocks must be worth their memory, and inputs
 /// that are not all kept the work or the disk that they take.
-pub(super) fn handicap(mode: Mode) -> f64 {
-    if mode.blocks_kept > 0 || mode.inputs != Inputs::Kept { 1.01 } else { 1.0 }
+pub(super) fn handicap(mode: Mode, modes: &[Mode]) -> f64 {
+    if mode.inputs != Inputs::Kept || !mode.keeps_least_of(modes) { 1.01 } else { 1.0 }
 }
 
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the

@@ -52,7 +52,7 @@ impl Trials {
         let fitting: Vec<Mode> = all.iter().copied().filter(|&mode| peak(mode) <= budget).collect();
         // Of modes alike the one with transitions stored comes first. Where only the other leaves room for overlap, that is
         // taken, so that overlap is known.
-        let mut bare = fitting.iter().copied().filter(|mode| mode.blocks_kept == 0);
+        let mut bare = fitting.iter().copied().filter(|mode| mode.keeps_least_of(&all));
         let first = bare.clone().find(|mode| !mode.overlap).ok_or_else(|| Error::BudgetTooSmall {
             budget,
             least: all.iter().map(|&mode| peak(mode)).min().unwrap_or(0),
@@ -60,7 +60,9 @@ impl Trials {
         let beside = bare.find(|mode| mode.overlap && mode.inputs == first.inputs);
         let lean = beside.map_or(first, |mode| Mode { overlap: false, ..mode });
         let keeps = |mode: &&Mode| {
-            mode.blocks_kept > 0 && !mode.overlap && mode.recompute_transitions == lean.recompute_transitions
+            mode.blocks_kept > lean.blocks_kept
+                && !mode.overlap
+                && mode.recompute_transitions == lean.recompute_transitions
         };
         let keeping = fitting.iter().find(keeps).copied();
         Ok(Self { lean, beside, keeping })
@@ -88,7 +90,7 @@ impl Trials {
                 let place = engine::FIRST_PIECE + index;
                 let [forward, recover, grads] = [Activity::Forward, Activity::Recover, Activity::Grads]
                     .map(|activity| median_of(lean, activity, place));
-                // A transition that was kept was not run again; it would be as it was run before.
+                // What was kept was not run again; it would be as it was run before.
                 let recover = if recover > 0.0 { recover } else { forward };
                 PlaceCosts { forward, saving: recover, recover, grads }
             })
@@ -112,7 +114,8 @@ impl Trials {
         };
         // What modes keep more or less of: blocks, or transitions where there are no blocks.
         let plain = !is_block.contains(&true);
-        let is_own = |index: usize| plain || is_block[index];
+        let leanest = Layout::of(self.lean, &is_block);
+        let is_own = |index: usize| (plain || is_block[index]) && !leanest.keeps(index, is_block[index]);
         if let (Some(keeping), Some(mode)) = (keeping, self.keeping) {
             let layout = Layout::of(mode, &is_block);
             let kept = (0..is_block.len())
@@ -129,7 +132,10 @@ impl Trials {
             costs.pieces = pieces;
         }
 
-        let recovered = self.recovered(&costs, &is_block);
+        let recovered: f64 = (0..is_block.len())
+            .filter(|&index| !leanest.keeps(index, is_block[index]))
+            .map(|index| costs.pieces[index].recover)
+            .sum();
         costs.hidden =
             beside.filter(|_| recovered > 0.0).map(|beside| (round(beside) / recovered).clamp(-1.0, 1.0));
         costs
@@ -146,13 +152,6 @@ impl Trials {
                 seconds: median(lean.clone()) * ratio(&seconds(samples), &lean),
             })
             .collect()
-    }
-
-    /// The time of all recoveries of the leanest mode.
-    fn recovered(&self, costs: &Costs, is_block: &[bool]) -> f64 {
-        let pieces = costs.pieces.iter().zip(is_block);
-        let recovered = pieces.filter(|&(_, &is_block)| is_block || self.lean.recompute_transitions);
-        recovered.map(|(costs, _)| costs.recover).sum()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A sum over parts tells nearly what a mode takes, but not how a machine's caches and threads like it. So those that
 //! promise most run beside those that the probe ran, all in the same rounds, and count from then on with the times that
 //! this shows. Many are nearly equal, and of such the one that was lucky would win. So what the rounds leave in doubt counts
-//! against all of them but one: recovery with nothing kept, beside gradients where there is room for that.
+//! against all of them but one: recovery with nothing kept that costs memory, beside gradients where there is room for that.
 
 use crate::engine::Sizes;
 use crate::{Costs, Mode, Plan, Result, Tried};
@@ -39,6 +39,8 @@ pub(super) fn settle(
     others.sort_by(|a, b| a.time.total_cmp(&b.time));
     modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
 
+    let candidates = plan.modes();
+    let handicap = |mode| handicap(mode, &candidates);
     let mut before = costs.tried[0].seconds;
     loop {
         let (times, fastest) = race(&modes, &mut run, handicap, SECONDS)?;
@@ -62,7 +64,7 @@ fn tried(modes: &[Mode], times: &[Vec<f64>], fastest: usize) -> Vec<Tried> {
     let best = median(times[fastest].clone());
     let seconds: Vec<f64> = times.iter().map(|times_of| best * ratio(times_of, &times[fastest])).collect();
     // Of equals the first, which the probe ran.
-    let is_bare = |mode: Mode| mode.blocks_kept == 0 && mode.inputs == modes[0].inputs;
+    let is_bare = |mode: Mode| mode.blocks_kept == modes[0].blocks_kept && mode.inputs == modes[0].inputs;
     let bare = (0..modes.len()).rev().filter(|&index| is_bare(modes[index]));
     let usual = bare.max_by_key(|&index| modes[index].overlap);
     (0..modes.len())

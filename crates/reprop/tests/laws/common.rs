@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use reprop::{Input, Network, Pass, Strategy, Target, named_gradients};
+use reprop::{Input, Mode, Network, Pass, Strategy, Target, named_gradients};
 
 pub use crate::networks::*;
 
@@ -95,7 +95,14 @@ pub fn strategies<const D: usize, N: Network<D>>(network: &N, batch: usize, pass
     let peak = |strategy| {
         network.predicted(batch, pass, strategy).expect("no budget is asked for").map(|p| p.activation_peak)
     };
-    let mut all = vec![Strategy::Reprop, Strategy::PaReprop, Strategy::Auto { budget: u64::MAX }];
+    let beside = Mode { overlap: true, ..Mode::default() };
+    let mut all = vec![
+        Strategy::Reprop,
+        Strategy::PaReprop,
+        Strategy::Planned(Mode::default()),
+        Strategy::Planned(beside),
+        Strategy::Auto { budget: u64::MAX },
+    ];
     if let (Some(least), Some(most)) = (peak(Strategy::Reprop), peak(Strategy::Stored)) {
         all.extend(
             (0..=3).map(|part| Strategy::Auto { budget: least + (most.max(least) - least) * part / 3 }),

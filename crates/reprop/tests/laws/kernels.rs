@@ -5,7 +5,8 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
 use reprop::layers::{AttentionConfig, Initial, MlpConfig};
 use reprop::{
-    Arithmetic, Direction, Gradients, HiddenKeys, Kernels, Meter, Network, Residual, Side, Strategy, Trace,
+    Arithmetic, Direction, Gradients, HiddenKeys, Kernels, Meter, Mode, Network, Residual, Side, Strategy,
+    Trace,
 };
 use reprop_models::{RevVit, RevVitConfig};
 
@@ -36,7 +37,8 @@ fn both_kinds_of_kernels_give_the_same_up_to_rounding() {
 fn a_trace_tells_which_kernels_ran() {
     let trace = Trace::new();
     let pass = training(1).trace(&trace);
-    network().step(noise(1, [2, 1, 8, 8]), labels(2, 10), pass, Strategy::PaReprop).expect("a step");
+    let all = Mode { overlap: true, ..Mode::default() };
+    network().step(noise(1, [2, 1, 8, 8]), labels(2, 10), pass, Strategy::Planned(all)).expect("a step");
     let blocks: Vec<bool> =
         trace.spans().iter().filter(|span| [1, 2].contains(&span.place)).map(|span| span.fused).collect();
     assert_eq!(blocks, [KERNELS == Kernels::Auto; 6], "a forward, a recovery and gradients of two blocks");
