@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
+use crate::{Activity, AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
 
 /// Bytes that a block will need beside the streams it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub struct BlockFootprint {
     pub recover: u64,
     /// The most that grads needs beside saved tensors and stream gradients.
     pub grads: u64,
+    /// The most that a reverse keeps for gradients at a time.
+    pub reversed: u64,
+    /// The most that a reverse needs beside streams, their gradients and that.
+    pub reverse: u64,
 }
 
 impl BlockFootprint {
@@ -24,7 +28,16 @@ impl BlockFootprint {
     pub(crate) fn of_transition<const D: usize>(dims: [usize; D], told: Footprint) -> Self {
         let Footprint { saved, forward, vjp } = told;
         let outputs = 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
-        Self { saved, recovered: saved, forward, recover: forward + outputs, grads: vjp }
+        let recover = forward + outputs;
+        Self {
+            saved,
+            recovered: saved,
+            forward,
+            recover,
+            grads: vjp,
+            reversed: saved,
+            reverse: recover.max(vjp),
+        }
     }
 }
 
@@ -52,6 +65,22 @@ pub trait Block<const D: usize>: Send + Sync {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Streams<D>;
+
+    /// The inputs from the outputs, and the gradients of the inputs from those of the outputs: [`Self::recover`] and
+    /// [`Self::grads`] in one. A block of several sub-blocks can take one after the other, so that what is saved of one
+    /// is gone before the next is recovered.
+    fn reverse(
+        &self,
+        y: Streams<D>,
+        dy: Streams<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> (Streams<D>, Streams<D>) {
+        let (x, saved) = context.note(Activity::Recover, || self.recover(y, context));
+        let _held = context.hold(&saved);
+        let dx = context.note(Activity::Grads, || self.grads(saved, dy, context, gradients));
+        (x, dx)
+    }
 
     /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint>;

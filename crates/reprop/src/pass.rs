@@ -3,7 +3,8 @@
 use burn::tensor::{Device, Tensor};
 
 use crate::{
-    Activity, Arithmetic, Error, Kernels, Key, Meter, Precision, Result, Side, Spill, Trace, Workspace,
+    Activity, Arithmetic, Error, Held, Holder, Kernels, Key, Meter, Precision, Result, Saved, Side, Spill,
+    Trace, Workspace,
 };
 
 /// The settings of one forward and of the backward that belongs to it.
@@ -241,6 +242,16 @@ impl<'p> Context<'p> {
             trace.fused(self.block as usize);
         }
         &self.pass.workspace
+    }
+
+    /// Runs `work` of this block, noted in the trace if there is one.
+    pub(crate) fn note<T>(&self, activity: Activity, work: impl FnOnce() -> T) -> T {
+        self.pass.note(activity, self.block as usize, work)
+    }
+
+    /// Counts saved tensors of this block.
+    pub(crate) fn hold(&self, saved: &impl Saved) -> Held {
+        self.pass.meter.hold(Holder::Blocks, saved.bytes())
     }
 
     /// The context of one sub-block of this block: F and G draw different masks.

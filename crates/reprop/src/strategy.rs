@@ -15,10 +15,11 @@ use crate::{Inputs, Mode};
 /// | `Auto` | the budget given | the least that fits | to let the numbers decide |
 /// | `Planned` | as its plan says | as its plan says | where a [`Plan`](crate::Plan) was made from measured costs |
 ///
-/// `Reprop` and `PaReprop` recover as few blocks as their memory allows: the saved tensors of the last blocks are used
-/// first in the backward pass, so that those are kept which are gone before the peak is reached. That is the last block
-/// alone where all are alike, and many where the first stage is the largest. A network that [cannot tell its
-/// bytes](crate::Network::predicted) recovers all.
+/// `Reprop` and `PaReprop` recover as few blocks as the memory of one or two blocks allows: the saved tensors of the last
+/// blocks are used first in the backward pass, so that those are kept which are gone before the peak is reached. That is
+/// the last block alone where all are alike, and more where the first stage is the largest. A network that [cannot tell its
+/// bytes](crate::Network::predicted) recovers all. A [`Plan`](crate::Plan) under a smaller budget keeps none: a block is then
+/// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take.
 ///
 /// ```
 /// use reprop::Strategy;

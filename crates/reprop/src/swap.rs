@@ -82,6 +82,14 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         // The change, which is added in place, and what makes it.
         let recovered = self.f.footprint(dims, &context.recovering())?.saved;
         let forward = stream + forward;
-        Some(BlockFootprint { saved, recovered, forward, recover: forward, grads: vjp })
+        Some(BlockFootprint {
+            saved,
+            recovered,
+            forward,
+            recover: forward,
+            grads: vjp,
+            reversed: recovered,
+            reverse: forward.max(vjp),
+        })
     }
 }

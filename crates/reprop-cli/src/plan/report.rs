@@ -90,14 +90,15 @@ impl Report {
         }
     }
 
-    /// Whether a candidate keeps everything, or the least or the most that fits in its family.
+    /// Whether a candidate is what a strategy runs as, or keeps the least or the most that fits in its family.
     fn stands_out(&self, index: usize) -> bool {
         let row = &self.candidates[index];
         let family = |row: &Row| (row.overlap, row.recompute_transitions, row.inputs);
         let keeps = |row: &Row| row.blocks_kept + row.snapshots.unwrap_or(0);
         let alike = || self.candidates.iter().filter(|other| family(other) == family(row));
         let most = alike().filter(|other| other.fits).map(keeps).max();
-        index == 0 || Some(keeps(row)) == most || Some(keeps(row)) == alike().map(keeps).min()
+        let is_strategy = ["reprop", "pareprop"].contains(&row.name.as_str());
+        index == 0 || is_strategy || Some(keeps(row)) == most || Some(keeps(row)) == alike().map(keeps).min()
     }
 }
 

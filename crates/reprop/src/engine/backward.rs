@@ -2,7 +2,8 @@
 
 use crate::network::Output;
 use crate::{
-    Activity, AnySaved, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Result, Stem, Streams,
+    Activity, AnySaved, Block, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Result, Stem,
+    Streams,
 };
 
 use super::beside::Beside;
@@ -79,7 +80,7 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
         None => (top, None),
     };
 
-    let front = Front { pieces: &pieces, ready: Vec::new(), rest, output, hand_down };
+    let front = Front { pieces: &pieces, ready: Vec::new(), rest, output, hand_down, overlap };
     let given = front.tensors().chain(dy.as_ref().map(Kept::value)).next();
     let beside = Beside::on(overlap, given.map(|streams| streams.x1.device()));
     let overlap = beside.overlaps();
@@ -108,7 +109,15 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     drop((held, scratch));
 
     let mut dx = meter.keep(Holder::StreamGradients, dx);
-    while !front.ready.is_empty() {
+    loop {
+        if let Some(block) = front.to_reverse() {
+            dx = front.reverse(block, dx, &pass, gradients);
+            front = front.recover(false, &pass);
+            continue;
+        }
+        if front.ready.is_empty() {
+            break;
+        }
         let _scratch = meter.hold(Holder::Scratch, front.scratch(overlap));
         let ready = std::mem::take(&mut front.ready);
         let (held, next) = beside
@@ -155,15 +164,51 @@ struct Front<'n, const D: usize> {
     /// if that is handed down.
     output: Option<Kept<Streams<D>>>,
     hand_down: bool,
+    /// Whether blocks are recovered beside gradients, or else reversed.
+    overlap: bool,
 }
 
-impl<const D: usize> Front<'_, D> {
+impl<'n, const D: usize> Front<'n, D> {
     /// How many of the uppermost of `rest` a call of [`Self::recover`] takes: pieces whose saved tensors were kept, or one
     /// that must be recovered or rerun; both, if it goes `beyond` those that were kept. Else that one waits until the
     /// gradients of the pieces above are done and their tensors gone.
     fn reach(&self, beyond: bool) -> usize {
         let kept = self.rest.iter().rev().take_while(|recorded| recorded.is_saved()).count();
-        if kept < self.rest.len() && (beyond || kept == 0) { kept + 1 } else { kept }
+        let next = self.rest.iter().rev().nth(kept);
+        let is_taken =
+            |next: &Recorded<D>| (beyond || kept == 0) && (self.overlap || !matches!(next.way, Way::Recover));
+        if next.is_some_and(is_taken) { kept + 1 } else { kept }
+    }
+
+    /// The block that is to be reversed next, if it is the turn of one.
+    fn to_reverse(&self) -> Option<&'n dyn Block<D>> {
+        let next = self.rest.last().filter(|next| matches!(next.way, Way::Recover))?;
+        match self.pieces[next.index] {
+            Piece::Block(block) if !self.overlap && self.ready.is_empty() => Some(block),
+            _ => None,
+        }
+    }
+
+    /// Reverses `block`, the uppermost of `rest`: gradients with respect to what it was given, from those to what it gave.
+    fn reverse(
+        &mut self,
+        block: &dyn Block<D>,
+        dy: Kept<Streams<D>>,
+        pass: &Pass,
+        gradients: &mut Gradients,
+    ) -> Kept<Streams<D>> {
+        let (Some(Recorded { index, scratch, .. }), Some(output)) = (self.rest.pop(), self.output.take())
+        else {
+            unreachable!("what a block gave comes from above")
+        };
+        let meter = pass.metering();
+        let _scratch = meter.hold(Holder::Scratch, scratch.reverse);
+        let (y, held) = output.into_parts();
+        let (dy, held_dy) = dy.into_parts();
+        let (x, dx) = block.reverse(y, dy, &pass.context(FIRST_PIECE + index), gradients);
+        drop((held, held_dy));
+        self.output = self.wants_input().then(|| meter.keep(Holder::Streams, x));
+        meter.keep(Holder::StreamGradients, dx)
     }
 
     /// Bytes of temporaries, of the gradients at hand and of the next recovery. Both halves reach their most for a

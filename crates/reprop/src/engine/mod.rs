@@ -10,7 +10,8 @@
 //! `recover` needs only the streams above it, and `grads` only its own saved tensors and the gradients from above, so
 //! neither waits for the other. A piece whose saved tensors were kept is recovered by handing them over, at no cost;
 //! with overlap the block below it is recovered in the same breath, so that the overlap goes on across transitions. A
-//! stored network is the case in which the first recovery hands over everything.
+//! stored network is the case in which the first recovery hands over everything. Without overlap a block is
+//! [reversed](crate::Block::reverse): recovered and differentiated sub-block by sub-block.
 //!
 //! Where not even the inputs of transitions fit, the network is a chain of [segments](segments) that a schedule of
 //! `reprop-schedule` takes there and back, each by the same forward and backward.
@@ -43,6 +44,7 @@ struct Scratch {
     forward: u64,
     recover: u64,
     grads: u64,
+    reverse: u64,
 }
 
 impl Scratch {
@@ -54,8 +56,8 @@ impl Scratch {
                 .footprint(dims, context)
                 .map(|(dims, told)| BlockFootprint::of_transition(dims, told)),
         };
-        let BlockFootprint { forward, recover, grads, .. } = told.unwrap_or_default();
-        Self { forward, recover, grads }
+        let BlockFootprint { forward, recover, grads, reverse, .. } = told.unwrap_or_default();
+        Self { forward, recover, grads, reverse }
     }
 }
 

@@ -43,11 +43,11 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     Ok(Layout::of(mode, &are_blocks(&network.pieces())))
 }
 
-/// The mode that recovers what cannot be kept in the memory of recovering all.
+/// The mode of `Reprop` and `PaReprop`.
 fn recovering<const D: usize, N: Network<D>>(network: &N, batch: usize, pass: &Pass, overlap: bool) -> Mode {
     let all = Mode { overlap, ..Mode::default() };
     // A network that cannot tell its bytes recovers all.
-    Sizes::of(network, batch, pass).map_or(all, |sizes| sizes.keeping_what_is_free(all))
+    Sizes::of(network, batch, pass).map_or(all, |sizes| sizes.usual(all))
 }
 
 /// Which of the pieces are blocks.

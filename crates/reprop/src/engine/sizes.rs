@@ -87,18 +87,27 @@ impl Sizes {
         self.predict_layout(Layout::of(mode, &self.is_block()))
     }
 
-    /// `mode` with as many of the last blocks kept as its peak does not grow by: their saved tensors are gone before it.
-    pub fn keeping_what_is_free(&self, mode: Mode) -> Mode {
+    /// `mode` as `Reprop` or `PaReprop` runs it: in the memory of one block's saved tensors, or two with overlap.
+    pub fn usual(&self, mode: Mode) -> Mode {
+        // One block that is recovered sub-block by sub-block needs less than one that is kept. With overlap two are there
+        // whole.
+        self.keeping_within(mode, usize::from(!mode.overlap))
+    }
+
+    /// `mode` with as many of the last blocks kept as need no more memory than so many do: saved tensors of the last blocks
+    /// are gone before the peak is reached.
+    pub fn keeping_within(&self, mode: Mode, blocks_kept: usize) -> Mode {
         let keeping = |blocks_kept: usize| Mode { blocks_kept, ..mode };
         let peak = |blocks_kept: usize| self.predict(keeping(blocks_kept)).activation_peak;
-        let none = peak(0);
         // `free` is free and `more` is not: halving the gap between them takes few predictions, however deep the network.
         // One block is recovered in any case: to keep all is to store.
-        let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
-        let (mut free, mut more) = (0, blocks.max(1));
+        let blocks = self.pieces.iter().filter(|piece| piece.is_block).count().max(1);
+        let blocks_kept = blocks_kept.min(blocks - 1);
+        let allowed = peak(blocks_kept);
+        let (mut free, mut more) = (blocks_kept, blocks);
         while more - free > 1 {
             let middle = usize::midpoint(free, more);
-            if peak(middle) <= none { free = middle } else { more = middle }
+            if peak(middle) <= allowed { free = middle } else { more = middle }
         }
         keeping(free)
     }

@@ -159,7 +159,15 @@ impl Walk<'_> {
         let mut ready = self.recover(&mut rest, &mut output, hand_down, false);
         drop((first, scratch));
         let mut gradients = meter.hold(Holder::StreamGradients, bytes);
-        while !ready.is_empty() {
+        loop {
+            if !overlap && ready.is_empty() && self.recovers(&rest, false) {
+                gradients = self.reverse(&mut rest, &mut output, gradients, hand_down);
+                ready = self.recover(&mut rest, &mut output, hand_down, false);
+                continue;
+            }
+            if ready.is_empty() {
+                break;
+            }
             let _scratch = meter.hold(Holder::Scratch, self.scratch(&ready, &rest, overlap));
             let below = if overlap {
                 // Either half may be ahead of the other, so that the largest gradients of the one count throughout the
@@ -187,16 +195,31 @@ impl Walk<'_> {
     }
 
     /// As `Front::reach`.
-    fn reach(rest: &[Counted], beyond: bool) -> usize {
+    fn reach(&self, rest: &[Counted], beyond: bool) -> usize {
         let kept = rest.iter().rev().take_while(|piece| piece.saved.is_some()).count();
-        if kept < rest.len() && (beyond || kept == 0) { kept + 1 } else { kept }
+        let next = rest.iter().rev().nth(kept);
+        let is_taken = |next: &Counted| {
+            (beyond || kept == 0) && (self.overlap || !self.sizes.pieces[next.index].is_block)
+        };
+        if next.is_some_and(is_taken) { kept + 1 } else { kept }
+    }
+
+    /// As `Front::reverse`.
+    fn reverse(&self, rest: &mut Vec<Counted>, output: &mut Option<Held>, dy: Held, hand_down: bool) -> Held {
+        let Some(Counted { index, .. }) = rest.pop() else { return dy };
+        let piece = &self.sizes.pieces[index];
+        let _scratch = self.meter.hold(Holder::Scratch, piece.size.reverse);
+        drop(self.meter.hold(Holder::Blocks, piece.size.reversed));
+        drop((output.take(), dy));
+        *output = self.recovers(rest, hand_down).then(|| self.meter.hold(Holder::Streams, piece.streams));
+        self.meter.hold(Holder::StreamGradients, piece.streams)
     }
 
     /// As `Front::scratch`.
     fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted], beyond: bool) -> u64 {
         let size = |index: usize| self.sizes.pieces[index].size;
         let grads = ready.iter().map(|&(index, _)| size(index).grads);
-        let reached = rest.iter().rev().take(Self::reach(rest, beyond));
+        let reached = rest.iter().rev().take(self.reach(rest, beyond));
         let recover = reached.filter(|piece| piece.saved.is_none()).map(|piece| size(piece.index).recover);
         grads.chain(recover).max().unwrap_or(0)
     }
@@ -210,7 +233,7 @@ impl Walk<'_> {
         beyond: bool,
     ) -> Vec<(usize, Held)> {
         let mut ready = Vec::new();
-        for _ in 0..Self::reach(rest, beyond) {
+        for _ in 0..self.reach(rest, beyond) {
             let Some(Counted { index, saved, input }) = rest.pop() else { break };
             if let Some(saved) = saved {
                 ready.push((index, saved));

@@ -20,6 +20,6 @@ pub use book::CostBook;
 pub use costs::{Costs, PlaceCosts, Tried};
 pub use key::cost_key;
 pub use mode::{Inputs, Mode};
-pub(crate) use mode::{modes, stored};
+pub(crate) use mode::{modes, stored, usual};
 pub use plan::{Candidate, Plan, Refusal};
 pub(crate) use probe::measure;

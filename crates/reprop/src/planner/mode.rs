@@ -61,17 +61,12 @@ impl fmt::Display for Inputs {
 
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { blocks_kept, overlap, recompute_transitions, inputs } = *self;
-        formatter.write_str(if overlap { "pareprop" } else { "reprop" })?;
-        match blocks_kept {
-            0 => {}
-            1 => formatter.write_str(", last block kept")?,
-            _ => write!(formatter, ", last {blocks_kept} blocks kept")?,
-        }
-        if recompute_transitions {
-            write!(formatter, ", transitions recomputed{inputs}")?;
-        }
-        Ok(())
+        formatter.write_str(&match self.blocks_kept {
+            0 if self.inputs == Inputs::Kept => self.saying(", no block kept"),
+            0 => self.saying(""),
+            1 => self.saying(", last block kept"),
+            blocks => self.saying(&format!(", last {blocks} blocks kept")),
+        })
     }
 }
 
@@ -79,11 +74,31 @@ impl fmt::Display for Mode {
 const FINENESS: usize = 16;
 
 impl Mode {
-    /// Whether it keeps as little as any of `modes` that are alike in all else: no memory goes into what it keeps.
+    /// Its name, with this said of the blocks that it keeps.
+    pub(super) fn saying(&self, blocks_kept: &str) -> String {
+        let how = if self.overlap { "pareprop" } else { "reprop" };
+        let inputs = &self.inputs;
+        let rest = if self.recompute_transitions {
+            format!(", transitions recomputed{inputs}")
+        } else {
+            String::new()
+        };
+        format!("{how}{blocks_kept}{rest}")
+    }
+
+    /// Whether it keeps no more than any of `modes` that are alike in all else.
     pub(crate) fn keeps_least_of(self, modes: &[Self]) -> bool {
         let alike = |other: &&Self| Self { blocks_kept: self.blocks_kept, ..**other } == self;
         modes.iter().filter(alike).all(|other| other.blocks_kept >= self.blocks_kept)
     }
+}
+
+/// What `Reprop` and `PaReprop` run as, with transitions kept and recomputed.
+pub(crate) fn usual(sizes: &Sizes) -> Vec<Mode> {
+    let modes = [false, true].into_iter().flat_map(|overlap| {
+        [false, true].map(|recompute_transitions| Mode { overlap, recompute_transitions, ..Mode::default() })
+    });
+    modes.map(|mode| sizes.usual(mode)).collect()
 }
 
 /// Blocks and transitions.
@@ -115,7 +130,7 @@ pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
     for &recompute_transitions in recomputes {
         let bare = |overlap| Mode { overlap, recompute_transitions, ..Mode::default() };
         let [free, free_beside] =
-            [false, true].map(|overlap| sizes.keeping_what_is_free(bare(overlap)).blocks_kept);
+            [false, true].map(|overlap| sizes.keeping_within(bare(overlap), 0).blocks_kept);
         for blocks_kept in (0..=blocks).rev() {
             if blocks_kept >= free {
                 modes.push(Mode { blocks_kept, ..bare(false) });

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::engine::Sizes;
 use crate::{Costs, Error, Inputs, Mode, Prediction, Result, Strategy};
 
-use super::modes;
+use super::{modes, usual};
 
 /// Every mode of a network for one batch size, and the fastest of them that fits a budget.
 ///
@@ -36,6 +36,8 @@ pub struct Plan {
     /// Every mode, from the one that keeps most.
     pub candidates: Vec<Candidate>,
     chosen: usize,
+    /// What `Reprop` and `PaReprop` run as.
+    usual: Vec<Mode>,
 }
 
 /// A mode, and what it will need.
@@ -87,10 +89,10 @@ impl Plan {
         if costs.pieces.len() != is_block.len() {
             return Err(Error::CostsOfAnother { expected: is_block.len(), found: costs.pieces.len() });
         }
-        let modes = modes(sizes);
-        let mut candidates: Vec<Candidate> = modes
-            .iter()
-            .map(|&mode| Candidate {
+        let usual = usual(sizes);
+        let mut candidates: Vec<Candidate> = modes(sizes)
+            .into_iter()
+            .map(|mode| Candidate {
                 mode,
                 prediction: sizes.predict(mode),
                 time: costs
@@ -101,8 +103,8 @@ impl Plan {
             .collect();
         let chosen = choose(&candidates, budget, |mode| match costs.tried_seconds(mode) {
             None if !costs.tried.is_empty() => UNTRIED,
-            Some(_) => handicap(mode, &modes),
-            None if mode.inputs != Inputs::Kept => handicap(mode, &modes),
+            Some(_) => handicap(mode, &usual),
+            None if mode.inputs != Inputs::Kept => handicap(mode, &usual),
             None => 1.0,
         })?;
         let least = candidates[chosen].time;
@@ -116,7 +118,7 @@ impl Plan {
                 _ => Some(Refusal::Slower { by: candidate.time - least }),
             };
         }
-        Ok(Self { batch, budget, measured: costs.measured, candidates, chosen })
+        Ok(Self { batch, budget, measured: costs.measured, candidates, chosen, usual })
     }
 
     /// Whether there is memory for everything.
@@ -124,9 +126,9 @@ impl Plan {
         self.chosen == 0
     }
 
-    /// Of the candidates.
-    pub(super) fn modes(&self) -> Vec<Mode> {
-        self.candidates.iter().map(|candidate| candidate.mode).collect()
+    /// How many times faster a candidate has to be for what it takes.
+    pub(super) fn handicap(&self, mode: Mode) -> f64 {
+        handicap(mode, &self.usual)
     }
 
     /// The candidate to take.
@@ -138,10 +140,8 @@ impl Plan {
     pub fn name(&self, candidate: &Candidate) -> String {
         let Mode { blocks_kept, overlap, recompute_transitions, inputs } = candidate.mode;
         if blocks_kept < self.candidates[0].mode.blocks_kept {
-            // What costs nothing to keep needs no word.
-            let is_bare = candidate.mode.keeps_least_of(&self.modes());
-            let blocks_kept = if is_bare { 0 } else { blocks_kept };
-            return Mode { blocks_kept, ..candidate.mode }.to_string();
+            let is_usual = self.usual.contains(&candidate.mode);
+            return if is_usual { candidate.mode.saying("") } else { candidate.mode.to_string() };
         }
         let how = if overlap { " beside gradients" } else { "" };
         if blocks_kept > self.candidates[0].mode.blocks_kept {
@@ -171,10 +171,10 @@ impl Plan {
 /// How many times faster than those that were run a mode has to promise to be that was not: sums over parts are as wrong.
 const UNTRIED: f64 = 1.1;
 
-/// How many times faster one of `modes` has to be for what it takes: kept blocks must be worth their memory, and inputs
-/// that are not all kept the work or the disk that they take.
-pub(super) fn handicap(mode: Mode, modes: &[Mode]) -> f64 {
-    if mode.inputs != Inputs::Kept || !mode.keeps_least_of(modes) { 1.01 } else { 1.0 }
+/// How many times faster a mode has to be for what it takes: blocks that are kept beyond the `usual` must be worth their
+/// memory, and inputs that are not all kept the work or the disk that they take.
+fn handicap(mode: Mode, usual: &[Mode]) -> f64 {
+    if mode.inputs != Inputs::Kept || !mode.keeps_least_of(usual) { 1.01 } else { 1.0 }
 }
 
 /// The candidate that keeps everything, if it fits: it does the least work, whatever noise there is in the costs. Else the

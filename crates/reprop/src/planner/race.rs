@@ -3,12 +3,11 @@
 //! A sum over parts tells nearly what a mode takes, but not how a machine's caches and threads like it. So those that
 //! promise most run beside those that the probe ran, all in the same rounds, and count from then on with the times that
 //! this shows. Many are nearly equal, and of such the one that was lucky would win. So what the rounds leave in doubt counts
-//! against all of them but one: recovery with nothing kept that costs memory, beside gradients where there is room for that.
+//! against all of them but one: recovery with the least kept, beside gradients where there is room for that.
 
 use crate::engine::Sizes;
 use crate::{Costs, Mode, Plan, Result, Tried};
 
-use super::plan::handicap;
 use super::rounds::{median, race, ratio, ratio_at_most};
 
 /// Seconds of a race.
@@ -39,11 +38,9 @@ pub(super) fn settle(
     others.sort_by(|a, b| a.time.total_cmp(&b.time));
     modes.extend(others.iter().take(PROMISING).map(|candidate| candidate.mode));
 
-    let candidates = plan.modes();
-    let handicap = |mode| handicap(mode, &candidates);
     let mut before = costs.tried[0].seconds;
     loop {
-        let (times, fastest) = race(&modes, &mut run, handicap, SECONDS)?;
+        let (times, fastest) = race(&modes, &mut run, |mode| plan.handicap(mode), SECONDS)?;
         let tried = tried(&modes, &times, fastest);
         let seconds = median(times[fastest].clone()) * ratio(&times[0], &times[fastest]);
         // The machine may have become faster or slower since the probe.

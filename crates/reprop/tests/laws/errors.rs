@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
-use reprop::{Arithmetic, Costs, Error, Network, Pass, Strategy};
+use reprop::{Arithmetic, Costs, Error, Mode, Network, Pass, Strategy};
 use reprop_models::{RevVit, RevVitConfig};
 
 use crate::common::{
@@ -149,13 +149,13 @@ fn a_part_that_does_not_tell_its_bytes_is_named_by_its_place() {
 }
 
 #[test]
-fn a_budget_below_the_leanest_strategy_is_an_error_with_both_numbers() {
+fn a_budget_below_the_leanest_mode_is_an_error_with_both_numbers() {
     let network = network();
     let pass = training(1);
     let strategy = Strategy::Auto { budget: 1000 };
     let error = network.predicted(2, &pass, strategy).expect_err("1000 bytes are too few");
-    let least =
-        network.predicted(2, &pass, Strategy::Reprop).expect("no budget").expect("told").activation_peak;
+    let leanest = Strategy::Planned(Mode::default());
+    let least = network.predicted(2, &pass, leanest).expect("no budget").expect("told").activation_peak;
     assert_eq!(error, Error::BudgetTooSmall { budget: 1000, least });
     let step = network.step(noise(1, [2, 1, 8, 8]), labels(2, 10), pass, strategy);
     assert_eq!(step.err(), Some(error));
