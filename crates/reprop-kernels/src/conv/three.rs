@@ -15,7 +15,7 @@ use super::source::{Kind, Source};
 use super::tiles::{
     Layout, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient, scatter_output,
 };
-use super::weight::filter_gradient;
+use super::weight::{Stride, filter_gradient};
 use super::{Images, WinogradWeight};
 use crate::batch_norm::copy_pixels;
 use crate::gemm::{Init, Mat, Right, Target, multiply};
@@ -159,7 +159,7 @@ impl Conv3x3<'_> {
                 self.add_up(images, (source_x, source_dy), done, du, du_layout, ws);
             });
         }
-        filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
+        filter_gradient(&du, du_layout, Stride::One, (inputs, outputs), dw, ws);
     }
 
     /// One group's images: their `dx`, and their `dU` in order.
