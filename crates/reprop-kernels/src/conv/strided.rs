@@ -12,6 +12,7 @@ use super::squares::{Span, gather_input, gather_output_gradient, scatter_input_g
 use super::tiles::{Layout, Tiling, Transformed};
 use super::weight::{Stride, filter_gradient};
 use super::{Images, Slide, WinogradWeight};
+use crate::batch_norm::OutputGradient;
 use crate::gemm::{Init, Right, Target, blocks, multiply};
 use crate::share::Shared;
 use crate::simd::Isa;
@@ -64,7 +65,7 @@ impl Strided3x3<'_> {
         for some in self.shares() {
             let (v, m) = (self.pixels(some.len(), isa), self.sums(some.len(), isa));
             let (mut v_data, mut m_data) = (ws.take(v.layout.len()), ws.take(m.layout.len()));
-            self.gather(&some, self.images, (x, v), gather_input, &mut v_data, ws);
+            self.gather(&some, self.images, (x.into(), v), gather_input, &mut v_data, ws);
             {
                 let data = Shared::new(&mut m_data);
                 for_each(SUMS * SUMS, |sum| {
@@ -86,7 +87,15 @@ impl Strided3x3<'_> {
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn vjp(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+    pub fn vjp<'g>(
+        &self,
+        x: &[f32],
+        dy: impl Into<OutputGradient<'g>>,
+        dx: Option<&mut [f32]>,
+        dw: &mut [f32],
+        ws: &Workspace,
+    ) {
+        let dy = dy.into();
         self.check(x, dy.len());
         assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "dx must be like x");
         let (isa, inputs, outputs) = (ws.isa(), self.weight.inputs(), self.weight.outputs());
@@ -101,7 +110,7 @@ impl Strided3x3<'_> {
         for some in self.shares() {
             let (v, m) = (self.pixels(some.len(), isa), self.sums(some.len(), isa));
             let (mut v_data, mut m_data) = (ws.take(v.layout.len()), ws.take(m.layout.len()));
-            self.gather(&some, self.images, (x, v), gather_input, &mut v_data, ws);
+            self.gather(&some, self.images, (x.into(), v), gather_input, &mut v_data, ws);
             self.gather(&some, self.output(), (dy, m), gather_output_gradient, &mut m_data, ws);
             {
                 let (du, data) = (Shared::new(&mut du), Shared::new(&mut v_data));
@@ -164,7 +173,7 @@ impl Strided3x3<'_> {
         &self,
         some: &Range<usize>,
         images: Images,
-        (from, points): (&[f32], Points),
+        (from, points): (OutputGradient, Points),
         pass: Gather,
         data: &mut [f32],
         ws: &Workspace,
@@ -175,7 +184,8 @@ impl Strided3x3<'_> {
             let image = some.start + i;
             // SAFETY: each image has its own rows.
             let mut to = unsafe { Transformed::part(&data) };
-            let from = &from[image * size..(image + 1) * size];
+            let mut room = from.room(size, ws);
+            let from = from.part(ws.isa(), image * size..(image + 1) * size, &mut room);
             pass(ws.isa(), from, &mut to, &self.span(images, points, i));
         });
     }

@@ -278,13 +278,15 @@ dispatch! {
         s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9]) {
         let mut rows = rows;
         let outputs = rows[0].len();
+        // Cleared once, for no group at all: the first one overwrites it.
+        let mut du = [[s.zero(); 6]; 6];
         sweep!(s, outputs, c, load, store, {
-            let mut du = [[s.zero(); 6]; 6];
-            for group in groups.chunks_exact(layout.len()) {
+            for (i, group) in groups.chunks_exact(layout.len()).enumerate() {
                 for point in 0..36 {
                     let row = &group[point * layout.matrix + at..][..outputs];
                     s.prefetch(row.as_ptr().wrapping_add(c + FAR));
-                    du[point / 6][point % 6] = s.add(du[point / 6][point % 6], load(s, row, c, 0.0));
+                    let (v, sum) = (load(s, row, c, 0.0), &mut du[point / 6][point % 6]);
+                    *sum = if i == 0 { v } else { s.add(*sum, v) };
                 }
                 for part in 36..layout.count {
                     let row = &group[part * layout.matrix + at..][..outputs];

@@ -1,6 +1,7 @@
 //! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1 or 2 and has more inputs than a few, direct elsewhere.
 
 use burn::tensor::Tensor;
+use reprop_kernels::batch_norm::OutputGradient;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide, Stride, Strided3x3};
 use reprop_kernels::heap::blank;
 
@@ -84,21 +85,21 @@ impl Parts<'_> {
     pub fn vjp(
         &self,
         x: Tensor<4>,
-        dy: Tensor<4>,
+        dy: OutputGradient<'_>,
         wanted: bool,
         gradients: &mut Gradients,
     ) -> Option<Tensor<4>> {
         let mut dw = Grad::of(&self.layer.weight);
-        let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
+        let (x, ws) = (Floats::of(x), self.workspace.kernels());
         let mut dx = wanted.then(|| blank(x.len()));
         match &self.weight {
             Weight::Winograd(weight) => {
-                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
+                Conv3x3 { images: self.images, weight }.vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws);
             }
             Weight::Strided(weight) => {
-                Strided3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
+                Strided3x3 { images: self.images, weight }.vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws);
             }
-            Weight::Direct(weight) => self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws),
+            Weight::Direct(weight) => self.direct(weight).vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws),
         }
         dw.add_to(gradients);
         dx.map(|dx| tensor(dx, self.dims))
