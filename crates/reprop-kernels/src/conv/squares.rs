@@ -64,8 +64,9 @@ macro_rules! pass {
                 span.check(image.len(), matrices.len, $m * $m);
                 for tile in 0..span.tiling.count() {
                     let pixels = span.pixels::<{ $n }>(tile, $step, $border);
+                    // Pixels outside stay zero.
+                    let mut d = [[s.zero(); $n]; $n];
                     for c in (0..span.channels).step_by(S::LANES) {
-                        let mut d = [[s.zero(); $n]; $n];
                         for y in 0..$n {
                             for x in 0..$n {
                                 let Some(at) = pixels[y][x] else { continue };
