@@ -7,7 +7,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use reprop_kernels::attention::{CrossAttention, Keep, Masks};
 use reprop_kernels::batch_norm::BatchNorm;
-use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight};
+use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, Stride, Strided3x3, WinogradWeight};
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::gemm::{Mat, PackedWeight, Product, gemm};
 use reprop_kernels::grid::{Direction, Grid};
@@ -119,6 +119,18 @@ fn conv_3x3(bencher: Bencher, channels: usize) {
     bencher
         .counter(flops(18 * images.len(channels) * channels))
         .bench_local(|| conv.forward(black_box(&x), &mut y, &ws));
+}
+
+#[divan::bench(args = [64, 128, 256])]
+fn conv_3x3_strided(bencher: Bencher, channels: usize) {
+    let ws = Workspace::default();
+    let images = Images { batch: 32, height: 2048 / channels, width: 2048 / channels };
+    let (inputs, outputs) = (channels, 2 * channels);
+    let weight = data(9 * inputs * outputs);
+    let weight = WinogradWeight::with_stride(Stride::Two, &weight, (inputs, outputs), &ws);
+    let conv = Strided3x3 { images, weight: &weight };
+    let (x, mut y) = (data(images.len(inputs)), data(conv.output().len(outputs)));
+    bencher.counter(flops(18 * y.len() * inputs)).bench_local(|| conv.forward(black_box(&x), &mut y, &ws));
 }
 
 #[divan::bench(args = [(1, 1, 0), (3, 2, 1), (7, 2, 3)])]

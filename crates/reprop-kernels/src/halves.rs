@@ -18,12 +18,17 @@ pub fn split(x: &[f32], left: usize, a: &mut [f32], b: &mut [f32]) {
         let (first, last) = (part * PART, ((part + 1) * PART).min(rows));
         // SAFETY: parts do not overlap.
         let (a, b) = unsafe { (a.slice(first * left..last * left), b.slice(first * right..last * right)) };
-        let x = x[first * (left + right)..last * (left + right)].chunks_exact(left + right);
-        for ((x, a), b) in x.zip(a.chunks_exact_mut(left)).zip(b.chunks_exact_mut(right)) {
-            a.copy_from_slice(&x[..left]);
-            b.copy_from_slice(&x[left..]);
-        }
+        split_rows(&x[first * (left + right)..last * (left + right)], (left, right), a, b);
     });
+}
+
+/// The same on one thread, with `left` and `right` floats of a row.
+pub(crate) fn split_rows(x: &[f32], (left, right): (usize, usize), a: &mut [f32], b: &mut [f32]) {
+    let halves = a.chunks_exact_mut(left).zip(b.chunks_exact_mut(right));
+    for (x, (a, b)) in x.chunks_exact(left + right).zip(halves) {
+        a.copy_from_slice(&x[..left]);
+        b.copy_from_slice(&x[left..]);
+    }
 }
 
 /// Undoes [`split`].
@@ -38,13 +43,18 @@ pub fn join(a: &[f32], b: &[f32], left: usize, x: &mut [f32]) {
         let (first, last) = (part * PART, ((part + 1) * PART).min(rows));
         // SAFETY: parts do not overlap.
         let x = unsafe { x.slice(first * (left + right)..last * (left + right)) };
-        let halves = a[first * left..last * left].chunks_exact(left);
-        let halves = halves.zip(b[first * right..last * right].chunks_exact(right));
-        for (x, (a, b)) in x.chunks_exact_mut(left + right).zip(halves) {
-            x[..left].copy_from_slice(a);
-            x[left..].copy_from_slice(b);
-        }
+        let halves = (&a[first * left..last * left], &b[first * right..last * right]);
+        join_rows(halves, (left, right), x);
     });
+}
+
+/// The same on one thread, with `left` and `right` floats of a row.
+pub(crate) fn join_rows((a, b): (&[f32], &[f32]), (left, right): (usize, usize), x: &mut [f32]) {
+    let halves = a.chunks_exact(left).zip(b.chunks_exact(right));
+    for (x, (a, b)) in x.chunks_exact_mut(left + right).zip(halves) {
+        x[..left].copy_from_slice(a);
+        x[left..].copy_from_slice(b);
+    }
 }
 
 /// Rows, and floats of a row in the right half.

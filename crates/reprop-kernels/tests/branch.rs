@@ -2,11 +2,16 @@
 
 mod common;
 
-use common::{Rng, assert_close, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces};
+use common::{
+    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+};
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
-use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads, Moments};
-use reprop_kernels::conv::{Branch, ConvNorm, ConvNormGrads, Images, WinogradWeight};
+use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads, Moments, OutputGradient};
+use reprop_kernels::conv::{
+    Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Images, Slide, Stride, Strided3x3, WinogradWeight,
+};
+use reprop_kernels::gemm::PackedWeight;
 use reprop_kernels::output::{Base, Output};
 
 const EPS: f32 = 1e-5;
@@ -101,7 +106,7 @@ impl Case {
         branch
             .forward_eval(&self.x, [&saved.first, &saved.second], &mut Output::Value(&mut eval), ws)
             .unwrap();
-        common::assert_same_bits("evaluation with the batch's own moments", &y, &eval);
+        assert_same_bits("evaluation with the batch's own moments", &y, &eval);
         let mut dx = vec![0.0; self.x.len()];
         let mut d: Vec<Vec<f32>> = p.iter().map(|p| vec![0.0; p.len()]).collect();
         let [w1, s1, b1, w2, s2, b2] = d.get_disjoint_mut([0, 1, 2, 3, 4, 5]).unwrap();
@@ -214,11 +219,91 @@ proptest! {
             let moments =
                 if given { Moments::from_slices(&mean, &variance, &ws) } else { Moments::of(&x, channels, &ws) };
             bn.apply(&x, &moments, None, true, &mut y, &ws);
-            let above = Above { dy: &dy, relu: true, beside: Some(&beside) };
+            let above = Above { dy: &dy, rest: None, relu: true, beside: Some(&beside) };
             bn.vjp(&x, &moments, above, &mut dx, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
-            for (i, (got, want)) in [y, dx, ds, db].iter().zip(&want).enumerate() {
+            let got = [y, dx, ds, db];
+            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
                 assert_close(&format!("result {i}"), got, want, TOLERANCE);
             }
+            halves_are_the_same(&bn, &x, &moments, above, &got, &ws);
+        }
+    }
+}
+
+/// A norm whose output is two tensors, at every place where channels can be cut.
+fn halves_are_the_same(
+    bn: &BatchNorm,
+    x: &[f32],
+    moments: &Moments,
+    above: Above,
+    [y, dx, ds, db]: &[Vec<f32>; 4],
+    ws: &Workspace,
+) {
+    let channels = bn.channels();
+    let cut = |x: &[f32], left: usize| -> [Vec<f32>; 2] {
+        let rows = || x.chunks(channels);
+        [
+            rows().flat_map(|row| &row[..left]).copied().collect(),
+            rows().flat_map(|row| &row[left..]).copied().collect(),
+        ]
+    };
+    for left in 1..channels {
+        let [want_a, want_b] = cut(y, left);
+        let (mut a, mut b) = (vec![7.0; want_a.len()], vec![7.0; want_b.len()]);
+        bn.apply_to_halves(x, moments, true, [&mut a, &mut b], ws);
+        assert_same_bits("first half", &a, &want_a);
+        assert_same_bits("second half", &b, &want_b);
+        let [dy, rest] = cut(above.dy, left);
+        let above = Above { dy: &dy, rest: Some(&rest), ..above };
+        let (mut half_dx, mut half_ds, mut half_db) = (vec![7.0; x.len()], ds.clone(), db.clone());
+        let grads = BatchNormGrads { scale: &mut half_ds, bias: &mut half_db };
+        bn.vjp(x, moments, above, &mut half_dx, grads, ws);
+        assert_same_bits("dx of halves", &half_dx, dx);
+        assert_same_bits("ds of halves", &half_ds, ds);
+        assert_same_bits("db of halves", &half_db, db);
+    }
+}
+
+/// Every kind of convolution gives the same bits whether it reads a norm's derivative or makes it while it reads.
+#[test]
+fn a_gradient_behind_a_norm_is_the_same_as_one_that_is_written() {
+    let mut rng = Rng(5);
+    let (images, ci, co) = (Images { batch: 9, height: 15, width: 16 }, 18, 20);
+    for (kernel, stride) in [(3, 1), (3, 2), (1, 2)] {
+        let slide = Slide { kernel, stride, padding: kernel / 2 };
+        let len = slide.output(images).len(co);
+        let (x, w) = (rng.vec(images.len(ci)), rng.vec(kernel * kernel * ci * co));
+        let (c, dy, scale, bias) = (rng.vec(len), rng.vec(len), rng.vec(co), rng.vec(co));
+        let bn = BatchNorm { scale: &scale, bias: &bias, eps: EPS };
+        for ws in workspaces() {
+            let moments = Moments::of(&c, co, &ws);
+            let above = Above { dy: &dy, rest: None, relu: true, beside: None };
+            let (mut dc, mut ds, mut db) = (vec![7.0; len], vec![7.0; co], vec![7.0; co]);
+            bn.vjp(&c, &moments, above, &mut dc, BatchNormGrads { scale: &mut ds, bias: &mut db }, &ws);
+            let grads = BatchNormGrads { scale: &mut ds, bias: &mut db };
+            let behind = bn.behind(&c, &moments, above, grads, &ws);
+            let run = |dy: OutputGradient| {
+                let (mut dx, mut dw) = (vec![7.0; x.len()], vec![7.0; w.len()]);
+                let stride = if stride == 1 { Stride::One } else { Stride::Two };
+                match (kernel, stride) {
+                    (3, Stride::One) => {
+                        let weight = &WinogradWeight::new(&w, ci, co, &ws);
+                        Conv3x3 { images, weight }.vjp(&x, dy, Some(&mut dx), &mut dw, &ws);
+                    }
+                    (3, Stride::Two) => {
+                        let weight = &WinogradWeight::with_stride(stride, &w, (ci, co), &ws);
+                        Strided3x3 { images, weight }.vjp(&x, dy, Some(&mut dx), &mut dw, &ws);
+                    }
+                    _ => {
+                        let weight = &PackedWeight::new(ws.isa(), &w, kernel * kernel * ci, co);
+                        Conv2d { images, slide, inputs: ci, weight }.vjp(&x, dy, Some(&mut dx), &mut dw, &ws);
+                    }
+                }
+                [dx, dw]
+            };
+            let (made, written) = (run(behind.of(&c)), run(OutputGradient::Plain(&dc)));
+            assert_same_bits("dx", &made[0], &written[0]);
+            assert_same_bits("dw", &made[1], &written[1]);
         }
     }
 }

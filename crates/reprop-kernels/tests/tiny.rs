@@ -10,7 +10,8 @@ use reprop_kernels::attention::{
 };
 use reprop_kernels::batch_norm::{Above, BatchNorm, BatchNormGrads};
 use reprop_kernels::conv::{
-    Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Depthwise, Images, Slide, WinogradWeight, pool,
+    Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Depthwise, Images, Slide, Stride, Strided3x3,
+    WinogradWeight, pool,
 };
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::fuse::{Fuse, FuseGrads};
@@ -309,6 +310,18 @@ fn convolution_kernels_stay_inside_their_slices() {
         let conv = Conv2d { images, slide, inputs: channels, weight: &packed };
         conv.forward(x.get(), small.get_mut(), ws);
         conv.vjp(x.get(), small.get(), Some(dx.get_mut()), dw.get_mut(), ws);
+        let strided = WinogradWeight::with_stride(Stride::Two, w.get(), (channels, channels), ws);
+        let conv = Strided3x3 { images, weight: &strided };
+        conv.forward(x.get(), small.get_mut(), ws);
+        conv.vjp(x.get(), small.get(), Some(dx.get_mut()), dw.get_mut(), ws);
+        odd!(first: len / 3, rest: len / 3 * 2);
+        norm.apply_to_halves(x.get(), &moments, true, [first.get_mut(), rest.get_mut()], ws);
+        let above = Above { rest: Some(rest.get()), ..Above::output(first.get()) };
+        let grads = BatchNormGrads { scale: ds.get_mut(), bias: db.get_mut() };
+        let behind = norm.behind(x.get(), &moments, above, grads, ws);
+        let conv = Conv3x3 { images, weight: &weight };
+        conv.vjp(x.get(), behind.of(x.get()), Some(dx.get_mut()), dw.get_mut(), ws);
+        finite!(small, dx, dw, ds);
         let conv = Depthwise { images, slide, channels, pitch: channels, weight: filter.get() };
         conv.forward(x.get(), small.get_mut(), ws);
         odd!(dfilter: 27);

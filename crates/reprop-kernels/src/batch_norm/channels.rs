@@ -1,19 +1,80 @@
 //! Passes over rows of channels with one coefficient for each channel.
 //!
+//! A few vectors of channels are taken through all rows before the next ones: their coefficients and sums stay in registers,
+//! which would else be read (and written) for every row, more often than the rows themselves. Each sum is the same chain of
+//! rows either way.
+//!
 //! Rows of one operand may be further apart than its channels (`stride`): the pixels of a convolution's frame. Results that
 //! are too long for the caches may be stored `past` them.
 
 use crate::output::Base;
 use crate::simd::{Simd, dispatch};
-use crate::sweep::sweep;
 
-/// Stores a vector of a row: past the caches if `past`, which [`whole`] has to have granted.
+/// Vectors of channels that go through all rows together: so many chains of additions hide each other's latency.
+const WIDE: usize = 4;
+
+/// Runs a block for some vectors of `0..channels` at a time, the last one perhaps in part.
+///
+/// `columns!(s, channels, c, load, store, { … })`: in the block `load(s, x, c)` reads the `W` vectors of a row `x` from channel
+/// `c` on (zeros beyond the end of the row) and `store(s, y, c, v)` writes those lanes that exist. The block is expanded for
+/// [`WIDE`] vectors, for one, and for a part of one, as that of [`sweep!`](crate::sweep) is, for the same reason.
+macro_rules! columns {
+    ($s:ident, $channels:expr, $c:ident, $load:ident, $store:ident, $body:block) => {{
+        let channels: usize = $channels;
+        let mut $c = 0;
+        columns!(@whole WIDE, $s, channels, $c, $load, $store, $body);
+        columns!(@whole 1, $s, channels, $c, $load, $store, $body);
+        if $c < channels {
+            const W: usize = 1;
+            #[allow(unused)]
+            #[inline(always)]
+            fn $load<S: Simd>(s: S, x: &[f32], c: usize) -> [S::V; W] {
+                [s.load_part(&x[c..], 0.0)]
+            }
+            #[allow(unused)]
+            #[inline(always)]
+            fn $store<S: Simd>(s: S, y: &mut [f32], c: usize, v: [S::V; W]) {
+                s.store_part(&mut y[c..], v[0]);
+            }
+            $body
+        }
+    }};
+    (@whole $wide:expr, $s:ident, $channels:ident, $c:ident, $load:ident, $store:ident, $body:block) => {{
+        const W: usize = $wide;
+        #[allow(unused)]
+        #[inline(always)]
+        fn $load<S: Simd>(s: S, x: &[f32], c: usize) -> [S::V; W] {
+            let x = &x[c..c + W * S::LANES];
+            let mut v = [s.zero(); W];
+            for w in 0..W {
+                v[w] = s.load(&x[w * S::LANES..]);
+            }
+            v
+        }
+        #[allow(unused)]
+        #[inline(always)]
+        fn $store<S: Simd>(s: S, y: &mut [f32], c: usize, v: [S::V; W]) {
+            let y = &mut y[c..c + W * S::LANES];
+            for w in 0..W {
+                s.store(&mut y[w * S::LANES..], v[w]);
+            }
+        }
+        while $c + W * S::LANES <= $channels {
+            $body
+            $c += W * S::LANES;
+        }
+    }};
+}
+
+/// Stores vectors of a row: past the caches if `past`, which [`whole`] has to have granted.
 macro_rules! put {
     ($s:ident, $store:ident, $past:ident, $y:expr, $c:expr, $v:expr) => {
         if $past {
-            let at = &mut $y[$c..$c + S::LANES];
-            // SAFETY: a whole vector, aligned because the first row is and rows are whole vectors.
-            unsafe { $s.stream_ptr(at.as_mut_ptr(), $v) };
+            let at = &mut $y[$c..$c + W * S::LANES];
+            for w in 0..W {
+                // SAFETY: whole vectors, aligned because the first row is and rows are whole vectors.
+                unsafe { $s.stream_ptr(at.as_mut_ptr().add(w * S::LANES), $v[w]) };
+            }
         } else {
             $store($s, $y, $c, $v);
         }
@@ -30,25 +91,28 @@ dispatch! {
     /// Mean and centred squares of each channel of the rows in `x`, `stride` apart, into `out` (means, then squares).
     pub(crate) fn moments(s: Isa, x: &[&[f32]], stride: usize, channels: usize, out: &mut [f32]) {
         let (mean, squares) = out.split_at_mut(channels);
-        mean.fill(0.0);
-        squares.fill(0.0);
-        for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
-            sweep!(s, channels, c, load, store, {
-                let sum = s.add(load(s, mean, c, 0.0), load(s, x, c, 0.0));
-                store(s, mean, c, sum);
-            });
-        }
-        let count = (x.iter().map(|x| x.len()).sum::<usize>() / stride).max(1) as f32;
-        for m in mean.iter_mut() {
-            *m /= count;
-        }
-        for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
-            sweep!(s, channels, c, load, store, {
-                let d = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));
-                let sum = s.fma(d, d, load(s, squares, c, 0.0));
-                store(s, squares, c, sum);
-            });
-        }
+        let count = s.splat((x.iter().map(|x| x.len()).sum::<usize>() / stride).max(1) as f32);
+        columns!(s, channels, c, load, store, {
+            let (mut sum, mut square) = ([s.zero(); W], [s.zero(); W]);
+            for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
+                let x = load(s, &x[..channels], c);
+                for w in 0..W {
+                    sum[w] = s.add(sum[w], x[w]);
+                }
+            }
+            for sum in &mut sum {
+                *sum = s.div(*sum, count);
+            }
+            for x in x.iter().flat_map(|x| x.chunks_exact(stride)) {
+                let x = load(s, &x[..channels], c);
+                for w in 0..W {
+                    let d = s.sub(x[w], sum[w]);
+                    square[w] = s.fma(d, d, square[w]);
+                }
+            }
+            store(s, mean, c, sum);
+            store(s, squares, c, square);
+        });
     }
 }
 
@@ -60,17 +124,28 @@ dispatch! {
     ) {
         let (a, b) = (&map[..channels], &map[channels..2 * channels]);
         let past = past && stride == channels && whole(s, y, channels);
-        for (i, (x, y)) in x.chunks_exact(channels).zip(y.chunks_exact_mut(stride)).enumerate() {
-            let skip = skip.map(|skip| &skip[i * channels..(i + 1) * channels]);
-            let y = &mut y[..channels];
-            sweep!(s, channels, c, load, store, {
-                let mut v = s.fma(load(s, x, c, 0.0), load(s, a, c, 0.0), load(s, b, c, 0.0));
-                if let Some(skip) = skip {
-                    v = s.add(v, load(s, skip, c, 0.0));
+        columns!(s, channels, c, load, store, {
+            let (a, b) = (load(s, a, c), load(s, b, c));
+            for (i, (x, y)) in x.chunks_exact(channels).zip(y.chunks_exact_mut(stride)).enumerate() {
+                let (x, y) = (load(s, x, c), &mut y[..channels]);
+                let mut v = [s.zero(); W];
+                for w in 0..W {
+                    v[w] = s.fma(x[w], a[w], b[w]);
                 }
-                put!(s, store, past, y, c, if relu { s.max(v, s.zero()) } else { v });
-            });
-        }
+                if let Some(skip) = skip {
+                    let skip = load(s, &skip[i * channels..(i + 1) * channels], c);
+                    for w in 0..W {
+                        v[w] = s.add(v[w], skip[w]);
+                    }
+                }
+                if relu {
+                    for v in &mut v {
+                        *v = s.max(*v, s.zero());
+                    }
+                }
+                put!(s, store, past, y, c, v);
+            }
+        });
     }
 }
 
@@ -92,7 +167,7 @@ impl Mask<'_> {
 
 dispatch! {
     /// `dz = dy` where `a x + b (+ skip) > 0` (everywhere without `relu`), else zero, `+ beside`; `sums` gets `Σ dz` and `Σ dz x̂`
-    /// added. Rows of `dy` are `dy.len() / rows` apart; `map` holds `a`, `b`, `μ` and `r`.
+    /// added. Rows of `dy` are `stride` apart; `map` holds `a`, `b`, `μ` and `r`.
     pub(crate) fn masked(
         s: Isa, dy: &[f32], stride: usize, x: &[f32], map: &[f32], mask: Mask, dz: &mut [f32], sums: &mut [f32],
         past: bool,
@@ -103,34 +178,45 @@ dispatch! {
         let (a, rest) = map.split_at(channels);
         let (b, rest) = rest.split_at(channels);
         let (mean, r) = rest.split_at(channels);
-        let (first, second) = sums.split_at_mut(channels);
-        let rows = x.chunks_exact(channels).zip(dy.chunks_exact(stride)).zip(dz.chunks_exact_mut(channels));
-        for (i, ((x, dy), dz)) in rows.enumerate() {
-            let row = i * channels..(i + 1) * channels;
-            let skip = skip.map(|skip| &skip[row.clone()]);
-            let beside = beside.map(|beside| &beside[row]);
-            let dy = &dy[..channels];
-            sweep!(s, channels, c, load, store, {
-                let v = load(s, x, c, 0.0);
-                let mut d = load(s, dy, c, 0.0);
+        let (firsts, seconds) = sums.split_at_mut(channels);
+        columns!(s, channels, c, load, store, {
+            let (a, b, mean, r) = (load(s, a, c), load(s, b, c), load(s, mean, c), load(s, r, c));
+            let (mut first, mut second) = (load(s, firsts, c), load(s, seconds, c));
+            let rows = x.chunks_exact(channels).zip(dy.chunks_exact(stride)).zip(dz.chunks_exact_mut(channels));
+            for (i, ((x, dy), dz)) in rows.enumerate() {
+                let row = i * channels..(i + 1) * channels;
+                let (x, mut d) = (load(s, x, c), load(s, &dy[..channels], c));
                 if relu {
-                    let mut z = s.fma(v, load(s, a, c, 0.0), load(s, b, c, 0.0));
-                    if let Some(skip) = skip {
-                        z = s.add(z, load(s, skip, c, 0.0));
+                    let mut z = [s.zero(); W];
+                    for w in 0..W {
+                        z[w] = s.fma(x[w], a[w], b[w]);
                     }
-                    d = s.select_gt(z, s.zero(), d, s.zero());
+                    if let Some(skip) = skip {
+                        let skip = load(s, &skip[row.clone()], c);
+                        for w in 0..W {
+                            z[w] = s.add(z[w], skip[w]);
+                        }
+                    }
+                    for w in 0..W {
+                        d[w] = s.select_gt(z[w], s.zero(), d[w], s.zero());
+                    }
                 }
                 if let Some(beside) = beside {
-                    d = s.add(d, load(s, beside, c, 0.0));
+                    let beside = load(s, &beside[row], c);
+                    for w in 0..W {
+                        d[w] = s.add(d[w], beside[w]);
+                    }
                 }
-                let hat = s.mul(s.sub(v, load(s, mean, c, 0.0)), load(s, r, c, 0.0));
-                let sum = s.add(load(s, first, c, 0.0), d);
-                store(s, first, c, sum);
-                let sum = s.fma(d, hat, load(s, second, c, 0.0));
-                store(s, second, c, sum);
+                for w in 0..W {
+                    let hat = s.mul(s.sub(x[w], mean[w]), r[w]);
+                    first[w] = s.add(first[w], d[w]);
+                    second[w] = s.fma(d[w], hat, second[w]);
+                }
                 put!(s, store, past, dz, c, d);
-            });
-        }
+            }
+            store(s, firsts, c, first);
+            store(s, seconds, c, second);
+        });
     }
 }
 
@@ -141,15 +227,18 @@ dispatch! {
         let (k1, rest) = back.split_at(channels);
         let (k2, rest) = rest.split_at(channels);
         let (k3, mean) = rest.split_at(channels);
-        let rows = dy.chunks_exact(channels).zip(x.chunks_exact(channels)).zip(dx.chunks_exact_mut(stride));
-        for ((dy, x), dx) in rows {
-            let dx = &mut dx[..channels];
-            sweep!(s, channels, c, load, store, {
-                let centred = s.sub(load(s, x, c, 0.0), load(s, mean, c, 0.0));
-                let v = s.fma(load(s, k2, c, 0.0), centred, load(s, k3, c, 0.0));
-                store(s, dx, c, s.fma(load(s, k1, c, 0.0), load(s, dy, c, 0.0), v));
-            });
-        }
+        columns!(s, channels, c, load, store, {
+            let (k1, k2, k3, mean) = (load(s, k1, c), load(s, k2, c), load(s, k3, c), load(s, mean, c));
+            let rows = dy.chunks_exact(channels).zip(x.chunks_exact(channels)).zip(dx.chunks_exact_mut(stride));
+            for ((dy, x), dx) in rows {
+                let (dy, mut v) = (load(s, dy, c), load(s, x, c));
+                for w in 0..W {
+                    let rest = s.fma(k2[w], s.sub(v[w], mean[w]), k3[w]);
+                    v[w] = s.fma(k1[w], dy[w], rest);
+                }
+                store(s, &mut dx[..channels], c, v);
+            }
+        });
     }
 }
 
@@ -159,8 +248,9 @@ dispatch! {
         let past = past && whole(s, y, channels);
         for (x, y) in x.chunks_exact(stride).zip(y.chunks_exact_mut(channels)) {
             let x = &x[..channels];
-            sweep!(s, channels, c, load, store, {
-                put!(s, store, past, y, c, load(s, x, c, 0.0));
+            columns!(s, channels, c, load, store, {
+                let v = load(s, x, c);
+                put!(s, store, past, y, c, v);
             });
         }
     }
@@ -177,15 +267,23 @@ dispatch! {
             let span = i * channels..(i + 1) * channels;
             let skip = skip.map(|skip| &skip[span.clone()]);
             let d = &d[..channels];
-            sweep!(s, channels, c, load, store, {
-                let mut v = load(s, d, c, 0.0);
+            columns!(s, channels, c, load, store, {
+                let mut v = load(s, d, c);
                 if let Some(skip) = skip {
-                    v = s.add(v, load(s, skip, c, 0.0));
+                    let skip = load(s, skip, c);
+                    for w in 0..W {
+                        v[w] = s.add(v[w], skip[w]);
+                    }
                 }
-                match base {
-                    Base::Nothing => {}
-                    Base::Itself => v = s.add(v, load(s, dx, c, 0.0)),
-                    Base::Other(base) => v = s.add(v, load(s, &base[span.clone()], c, 0.0)),
+                let base = match base {
+                    Base::Nothing => None,
+                    Base::Itself => Some(load(s, dx, c)),
+                    Base::Other(base) => Some(load(s, &base[span.clone()], c)),
+                };
+                if let Some(base) = base {
+                    for w in 0..W {
+                        v[w] = s.add(v[w], base[w]);
+                    }
                 }
                 put!(s, store, past, dx, c, v);
             });

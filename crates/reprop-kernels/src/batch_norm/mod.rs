@@ -7,14 +7,19 @@
 //! Moments are taken in parts: mean and centred squares of each part, combined in `f64` (Chan, Golub & LeVeque), so that no
 //! large numbers cancel.
 
+mod behind;
 mod channels;
 
+pub use behind::{Behind, OutputGradient};
 pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
 
+use std::ops::Range;
+
 use crate::gemm::blocks;
+use crate::halves::{join_rows, split_rows};
 use crate::share::Shared;
 use crate::tasks::for_each;
-use crate::workspace::{Buffer, Workspace};
+use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Parameters of a batch norm.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +48,8 @@ pub struct Moments {
 pub struct Above<'a> {
     /// The gradient of the output, or of its ReLU.
     pub dy: &'a [f32],
+    /// That of the last channels, if `dy` has it of the first alone.
+    pub rest: Option<&'a [f32]>,
     /// Whether a ReLU follows.
     pub relu: bool,
     /// What is added to the gradient of the output before its ReLU: from a second reader.
@@ -52,7 +59,7 @@ pub struct Above<'a> {
 impl<'a> Above<'a> {
     /// The gradient of the output, with no ReLU behind it.
     pub fn output(dy: &'a [f32]) -> Self {
-        Self { dy, relu: false, beside: None }
+        Self { dy, rest: None, relu: false, beside: None }
     }
 }
 
@@ -67,6 +74,14 @@ pub struct BatchNormGrads<'a> {
 
 /// Rows of a part: enough to outweigh a task, few enough to stay in cache between the two passes over them.
 const PART: usize = 512;
+
+/// Rows of a part that are put together or cut in two while they are in the first caches.
+const FEW: usize = 64;
+
+/// Some rows of `wide` floats.
+fn of_rows<'a>(x: &'a [f32], rows: &Range<usize>, wide: usize) -> &'a [f32] {
+    &x[rows.start * wide..rows.end * wide]
+}
 
 impl BatchNorm<'_> {
     /// Channels.
@@ -111,6 +126,36 @@ impl BatchNorm<'_> {
         });
     }
 
+    /// The same without `skip`, its channels in two tensors: the first `left` and the others.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn apply_to_halves(
+        &self,
+        x: &[f32],
+        moments: &Moments,
+        relu: bool,
+        [a, b]: [&mut [f32]; 2],
+        ws: &Workspace,
+    ) {
+        let channels = self.channels();
+        let rows = x.len() / channels.max(1);
+        let (left, right) = (a.len() / rows.max(1), b.len() / rows.max(1));
+        assert_eq!((left + right) * rows, x.len(), "both halves must be as long as x");
+        let map = self.map(moments, ws);
+        let (a, b) = (Shared::new(a), Shared::new(b));
+        for_each(rows.div_ceil(FEW), |part| {
+            let (first, last) = (part * FEW, ((part + 1) * FEW).min(rows));
+            let x = &x[first * channels..last * channels];
+            let mut y = ws.take(x.len());
+            affine(ws.isa(), x, channels, &map, None, relu, &mut y, channels, false);
+            // SAFETY: parts do not overlap.
+            let (a, b) =
+                unsafe { (a.slice(first * left..last * left), b.slice(first * right..last * right)) };
+            split_rows(&y, (left, right), a, b);
+        });
+    }
+
     /// `dx` from `x`, its moments and what comes from above, and the parameters' gradients.
     ///
     /// # Panics
@@ -124,41 +169,55 @@ impl BatchNorm<'_> {
         grads: BatchNormGrads,
         ws: &Workspace,
     ) {
-        let Above { dy, relu, beside } = above;
-        assert!(x.len() == dy.len() && x.len() == dx.len(), "x, dy and dx differ");
+        assert_eq!(x.len(), dx.len(), "x and dx differ");
+        self.behind(x, saved, above, grads, ws).of(x).write(dx, ws);
+    }
+
+    /// What [`Self::vjp`] makes `dx` from, for a convolution's derivative to read it through, and the parameters' gradients.
+    ///
+    /// # Panics
+    /// If lengths do not fit.
+    pub fn behind(
+        &self,
+        x: &[f32],
+        saved: &Moments,
+        above: Above,
+        grads: BatchNormGrads,
+        ws: &Workspace,
+    ) -> Behind {
+        let Above { dy, rest, relu, beside } = above;
+        assert_eq!(x.len(), dy.len() + rest.map_or(0, <[f32]>::len), "x and dy differ");
         let channels = self.channels();
         let rows = x.len() / channels.max(1);
         let map = self.map(saved, ws);
-        let (mut dz, mut sums) = (ws.take(dy.len()), ws.take_zeroed(rows.div_ceil(PART) * 2 * channels));
-        let span = |part: usize| part * PART * channels..((part + 1) * PART).min(rows) * channels;
+        let (mut dz, mut sums) = (ws.take(x.len()), ws.take_zeroed(rows.div_ceil(PART) * 2 * channels));
+        let left = dy.len() / rows.max(1);
+        let past = beyond_caches(x.len());
         {
             let (dz, sums) = (Shared::new(&mut dz), Shared::new(&mut sums));
             for_each(rows.div_ceil(PART), |part| {
-                let (at, sums_at) = (span(part), part * 2 * channels..(part + 1) * 2 * channels);
-                // SAFETY: each part has its own sums and rows.
-                let (sums, dz) = unsafe { (sums.slice(sums_at), dz.slice(at.clone())) };
-                let beside = beside.map(|beside| &beside[at.clone()]);
-                let dy = &dy[at.clone()];
-                masked(
-                    ws.isa(),
-                    dy,
-                    channels,
-                    &x[at],
-                    &map,
-                    Mask { relu, skip: None, beside },
-                    dz,
-                    sums,
-                    false,
-                );
+                let sums_at = part * 2 * channels..(part + 1) * 2 * channels;
+                // SAFETY: each part has its own sums.
+                let sums = unsafe { sums.slice(sums_at) };
+                for some in blocks(rows - rows.min(part * PART), FEW).take(PART / FEW) {
+                    let rows = part * PART + some.start..part * PART + some.end;
+                    let at = rows.start * channels..rows.end * channels;
+                    // SAFETY: parts do not overlap.
+                    let dz = unsafe { dz.slice(at.clone()) };
+                    let of_half = |half, wide| of_rows(half, &rows, wide);
+                    let joined = rest.map(|rest| {
+                        let (wide, mut joined) = ((left, channels - left), ws.take(at.len()));
+                        join_rows((of_half(dy, wide.0), of_half(rest, wide.1)), wide, &mut joined);
+                        joined
+                    });
+                    let dy = joined.as_deref().unwrap_or_else(|| of_half(dy, channels));
+                    let mask = Mask { relu, skip: None, beside: beside.map(|beside| &beside[at.clone()]) };
+                    masked(ws.isa(), dy, channels, &x[at], &map, mask, dz, sums, past);
+                }
             });
         }
         let back = self.back(saved, &sums, grads, ws);
-        let dx = Shared::new(dx);
-        for_each(rows.div_ceil(PART), |part| {
-            // SAFETY: parts do not overlap.
-            let dx = unsafe { dx.slice(span(part)) };
-            gradient(ws.isa(), &dz[span(part)], &x[span(part)], &back, dx, channels);
-        });
+        Behind { dz, back }
     }
 
     /// `γ r`, `β - μ γ r`, `μ` and `r` of each channel: what [`affine`] and [`masked`] need.

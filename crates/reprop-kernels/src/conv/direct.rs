@@ -5,6 +5,7 @@
 //! scattering `dy Wᵀ`, one image after the other.
 
 use super::{Images, Slide};
+use crate::batch_norm::OutputGradient;
 use crate::gemm::{
     Init, Mat, PackedWeight, Product, Right, Target, add_up, blocks, gemm, multiply, pack_all, packed_len,
 };
@@ -66,21 +67,43 @@ impl Conv2d<'_> {
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn vjp(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+    pub fn vjp<'g>(
+        &self,
+        x: &[f32],
+        dy: impl Into<OutputGradient<'g>>,
+        dx: Option<&mut [f32]>,
+        dw: &mut [f32],
+        ws: &Workspace,
+    ) {
+        let dy = dy.into();
         let (out, outputs) = self.check(x);
         let taps = self.weight.inputs();
         assert_eq!(dy.len(), out.len(outputs), "dy must hold {out:?} of {outputs} channels");
         assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "dx must be like x");
         assert_eq!(dw.len(), taps * outputs, "dw must be {taps} x {outputs}");
         if dw.len() > LARGE {
-            self.vjp_at_once(x, dy, dx, dw, ws);
+            match dy {
+                OutputGradient::Plain(dy) => self.vjp_at_once(x, dy, dx, dw, ws),
+                OutputGradient::BehindNorm { .. } => {
+                    let mut whole = ws.take(dy.len());
+                    dy.write(&mut whole, ws);
+                    self.vjp_at_once(x, &whole, dx, dw, ws);
+                }
+            }
         } else {
             self.vjp_in_groups(x, dy, dx, dw, ws);
         }
     }
 
     /// The derivative with few sums: groups of images each add up their own.
-    fn vjp_in_groups(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+    fn vjp_in_groups(
+        &self,
+        x: &[f32],
+        dy: OutputGradient,
+        dx: Option<&mut [f32]>,
+        dw: &mut [f32],
+        ws: &Workspace,
+    ) {
         let (taps, outputs, isa) = (self.weight.inputs(), self.weight.outputs(), ws.isa());
         let (of_image, len) = (self.slide.output(self.images).pixels(), dw.len());
         let in_group = self.images.batch.div_ceil(GROUPS).max(1);
@@ -103,10 +126,11 @@ impl Conv2d<'_> {
                     dw.fill(0.0);
                 }
                 let mut init = Init::Zero;
+                let mut room = dy.room(PIXELS * outputs, ws);
                 for span in blocks(images.len() * of_image, PIXELS) {
                     let first = images.start * of_image;
                     let pixels = first + span.start..first + span.end;
-                    let dy = &dy[pixels.start * outputs..pixels.end * outputs];
+                    let dy = dy.part(isa, pixels.start * outputs..pixels.end * outputs, &mut room);
                     let mut rows = ws.take(pixels.len() * taps);
                     self.gather(x, pixels.clone(), &mut rows);
                     let mut packed = ws.take(packed_len(isa, pixels.len(), outputs));

@@ -8,6 +8,9 @@ pub mod pool;
 mod ring;
 mod runs;
 mod source;
+mod split;
+mod squares;
+mod strided;
 mod taps;
 mod three;
 mod tiles;
@@ -17,9 +20,10 @@ mod winograd;
 pub use branch::{Branch, BranchSaved, ConvNorm, ConvNormGrads};
 pub use depthwise::Depthwise;
 pub use direct::Conv2d;
+pub use strided::Strided3x3;
 pub use taps::Slide;
 pub use three::Conv3x3;
-pub use weight::WinogradWeight;
+pub use weight::{Stride, WinogradWeight};
 
 /// A batch of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::tiles::{
     Gather, Layout, Span, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient,
     scatter_output,
 };
-use super::weight::filter_gradient;
+use super::weight::{Stride, filter_gradient};
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply};
 use crate::share::Shared;
 use crate::tasks::for_each;
@@ -77,32 +77,37 @@ impl Tiles {
 
 /// Where the matrices of `tiles` lie, for tasks that each have a point.
 #[derive(Clone, Copy)]
-struct Points {
-    layout: Layout,
-    count: usize,
-    channels: usize,
+pub(super) struct Points {
+    pub layout: Layout,
+    pub count: usize,
+    pub channels: usize,
 }
 
 impl Points {
-    fn of(tiles: &Tiles) -> Self {
+    fn all(tiles: &Tiles) -> Self {
         let count = tiles.some.len() * tiles.tiling.count();
         Self { layout: tiles.layout, count, channels: tiles.channels }
     }
 
-    fn matrix<'a>(&self, data: &'a [f32]) -> Mat<'a> {
+    pub(super) fn matrix<'a>(&self, data: &'a [f32]) -> Mat<'a> {
         Mat::strided(data, self.count, self.channels, self.layout.row, 1)
     }
 
-    fn target<'a>(&self, data: &'a mut [f32]) -> Target<'a> {
+    pub(super) fn target<'a>(&self, data: &'a mut [f32]) -> Target<'a> {
         Target::new(data, self.count, self.channels, self.layout.row)
     }
 
-    /// The matrix of one point.
+    /// The floats of one point.
+    pub(super) fn of<'a>(&self, data: &'a [f32], point: usize) -> &'a [f32] {
+        &data[point * self.layout.matrix..][..self.layout.matrix]
+    }
+
+    /// The same for a task that writes them.
     ///
     /// # Safety
     /// No other task may use this point.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn part<'a>(&self, data: &Shared<'a>, point: usize) -> &'a mut [f32] {
+    pub(super) unsafe fn part<'a>(&self, data: &Shared<'a>, point: usize) -> &'a mut [f32] {
         let start = point * self.layout.matrix;
         // SAFETY: the caller's promise.
         unsafe { data.slice(start..start + self.layout.matrix) }
@@ -140,10 +145,10 @@ impl Conv3x3<'_> {
         v.hold(some.clone());
         m.hold(some.clone());
         v.gather(self, source, gather_input, ws);
-        let (of_v, of_m) = (Points::of(v), Points::of(m));
+        let (of_v, of_m) = (Points::all(v), Points::all(m));
         let data = Shared::new(&mut m.data);
         for_each(36, |point| {
-            let left = of_v.matrix(&v.data[point * of_v.layout.matrix..]);
+            let left = of_v.matrix(of_v.of(&v.data, point));
             // SAFETY: each task has its own point.
             let to = of_m.target(unsafe { of_m.part(&data, point) });
             multiply(isa, left, Right::Packed(self.weight.forward[point].data()), to, Init::Zero);
@@ -179,7 +184,7 @@ impl Conv3x3<'_> {
             m.hold(some);
             self.share_vjp(sources, done, &mut v, &mut m, (&mut du, layout), ws);
         }
-        filter_gradient(&du, layout, (inputs, outputs), dw, ws);
+        filter_gradient(&du, layout, Stride::One, (inputs, outputs), dw, ws);
     }
 
     /// Some images: their `dx`, and their `dU`, added to that of the images before them.
@@ -195,7 +200,7 @@ impl Conv3x3<'_> {
         let (isa, inputs, outputs) = (ws.isa(), self.weight.inputs(), self.weight.outputs());
         v.gather(self, source_x, gather_input, ws);
         m.gather(self, source_dy, gather_output_gradient, ws);
-        let (of_v, of_m) = (Points::of(v), Points::of(m));
+        let (of_v, of_m) = (Points::all(v), Points::all(m));
         let some = v.some.clone();
         let init = if some.start == 0 { Init::Zero } else { Init::Add };
         {
@@ -203,7 +208,7 @@ impl Conv3x3<'_> {
             for_each(36, |point| {
                 // SAFETY: each task has its own point.
                 let v = unsafe { of_v.part(&data, point) };
-                let dm = &m.data[point * of_m.layout.matrix..][..of_m.layout.matrix];
+                let dm = of_m.of(&m.data, point);
                 // SAFETY: as above.
                 let c =
                     unsafe { Target::part(&du, point * du_layout.matrix, inputs, outputs, du_layout.row) };

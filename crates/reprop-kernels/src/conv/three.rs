@@ -15,9 +15,9 @@ use super::source::{Kind, Source};
 use super::tiles::{
     Layout, Tiling, Transformed, gather_input, gather_output_gradient, scatter_input_gradient, scatter_output,
 };
-use super::weight::filter_gradient;
+use super::weight::{Stride, filter_gradient};
 use super::{Images, WinogradWeight};
-use crate::batch_norm::copy_pixels;
+use crate::batch_norm::{OutputGradient, copy_pixels};
 use crate::gemm::{Init, Mat, Right, Target, multiply};
 use crate::share::Shared;
 use crate::simd::Isa;
@@ -72,7 +72,15 @@ impl Conv3x3<'_> {
     ///
     /// # Panics
     /// If lengths do not fit.
-    pub fn vjp(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>, dw: &mut [f32], ws: &Workspace) {
+    pub fn vjp<'g>(
+        &self,
+        x: &[f32],
+        dy: impl Into<OutputGradient<'g>>,
+        dx: Option<&mut [f32]>,
+        dw: &mut [f32],
+        ws: &Workspace,
+    ) {
+        let dy = dy.into();
         let (inputs, outputs) = (self.weight.inputs(), self.weight.outputs());
         assert_eq!(
             (x.len(), dy.len()),
@@ -80,7 +88,11 @@ impl Conv3x3<'_> {
             "images do not fit"
         );
         assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "dx must be like x");
-        let (x, dy) = (self.plain(x, inputs), self.plain(dy, outputs));
+        let kind = match dy {
+            OutputGradient::Plain(dy) => Kind::Plain(dy),
+            OutputGradient::BehindNorm { dn, c, back } => Kind::ThroughNorm { dn, c, back },
+        };
+        let (x, dy) = (self.plain(x, inputs), Source { images: self.images, channels: outputs, kind });
         let dx = dx.map(Shared::new);
         let done = dx.as_ref().map(|dx| copy_out(dx, self.images, inputs, ws.isa()));
         self.run_vjp(x, dy, done.as_ref().map(|done| done as Done), dw, ws);
@@ -159,7 +171,7 @@ impl Conv3x3<'_> {
                 self.add_up(images, (source_x, source_dy), done, du, du_layout, ws);
             });
         }
-        filter_gradient(&du, du_layout, (inputs, outputs), dw, ws);
+        filter_gradient(&du, du_layout, Stride::One, (inputs, outputs), dw, ws);
     }
 
     /// One group's images: their `dx`, and their `dU` in order.

@@ -38,32 +38,39 @@ pub(crate) fn frame_depth(channels: usize) -> usize {
     channels.next_multiple_of(MAX_LANES)
 }
 
-/// How 36 matrices of tiles x channels lie in a buffer.
+/// How matrices of tiles x channels lie in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Distance between tiles: whole panels, and not a power of two, so that tiles spread over a cache's sets.
     pub row: usize,
     /// Distance between matrices, likewise.
     pub matrix: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl Layout {
+    /// The 36 of F(4x4, 3x3).
     pub(crate) fn new(isa: Isa, tiles: usize, channels: usize) -> Self {
+        Self::of(36, isa, tiles, channels)
+    }
+
+    pub(crate) fn of(count: usize, isa: Isa, tiles: usize, channels: usize) -> Self {
         let row = channels.next_multiple_of(isa.panel_width().max(MAX_LANES));
         let row = if row >= 128 { row + 16 } else { row };
         // The last row is read up to a whole panel.
-        Self { row, matrix: (tiles * row + isa.panel_width()).next_multiple_of(16) + 16 }
+        Self { row, matrix: (tiles * row + isa.panel_width()).next_multiple_of(16) + 16, count }
     }
 
     pub(crate) fn len(self) -> usize {
-        36 * self.matrix
+        self.count * self.matrix
     }
 }
 
-/// Memory of 36 matrices that transformed tiles are written to.
+/// Memory of matrices that transformed tiles are written to.
 pub(crate) struct Transformed<'a> {
-    ptr: *mut f32,
-    len: usize,
+    pub(super) ptr: *mut f32,
+    pub(super) len: usize,
     owner: PhantomData<&'a mut [f32]>,
 }
 

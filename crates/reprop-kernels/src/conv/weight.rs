@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::split;
 use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
 use crate::gemm::micro::LINE;
@@ -14,11 +15,21 @@ use crate::sweep::sweep;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
+/// The convolution that filters are transformed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stride {
+    /// [`Conv3x3`](super::Conv3x3).
+    One,
+    /// [`Strided3x3`](super::Strided3x3).
+    Two,
+}
+
 /// `U = G g Gᵀ`: 36 matrices inputs x outputs, packed for the forward, and their transposes for the input's gradient.
 #[derive(Clone, Debug)]
 pub struct WinogradWeight {
     inputs: usize,
     outputs: usize,
+    stride: Stride,
     pub(crate) forward: Vec<PackedMatrix>,
     pub(crate) backward: Vec<PackedMatrix>,
 }
@@ -29,9 +40,22 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn new(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Self {
+        Self::with_stride(Stride::One, weight, (inputs, outputs), ws)
+    }
+
+    /// The same for a convolution of either stride.
+    ///
+    /// # Panics
+    /// If the length does not fit.
+    pub fn with_stride(
+        stride: Stride,
+        weight: &[f32],
+        (inputs, outputs): (usize, usize),
+        ws: &Workspace,
+    ) -> Self {
         let blank = |k, n| (0..36).map(|_| PackedMatrix::blank(ws.isa(), k, n)).collect();
         let (forward, backward) = (blank(inputs, outputs), blank(outputs, inputs));
-        let mut transformed = Self { inputs, outputs, forward, backward };
+        let mut transformed = Self { inputs, outputs, stride, forward, backward };
         transformed.repack(weight, ws);
         transformed
     }
@@ -42,6 +66,7 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn half(
+        stride: Stride,
         weight: &[f32],
         (inputs, outputs): (usize, usize),
         transposed: bool,
@@ -52,12 +77,12 @@ impl WinogradWeight {
         let mut used: Vec<_> = (0..36).map(|_| blank(k, n)).collect();
         let unused = vec![PackedMatrix::shape_only(ws.isa(), n, k); 36];
         if transposed {
-            transform(&turned(weight, inputs, outputs, ws), &mut used, ws);
+            transform(stride, &turned(weight, inputs, outputs, ws), &mut used, ws);
         } else {
-            transform(weight, &mut used, ws);
+            transform(stride, weight, &mut used, ws);
         }
         let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
-        Self { inputs, outputs, forward, backward }
+        Self { inputs, outputs, stride, forward, backward }
     }
 
     /// The matrices, with their memory: first the forward's, then the derivative's.
@@ -70,8 +95,13 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
-        transform(weight, &mut self.forward, ws);
-        transform(&turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
+        transform(self.stride, weight, &mut self.forward, ws);
+        transform(self.stride, &turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
+    }
+
+    /// What the filters are transformed for.
+    pub fn stride(&self) -> Stride {
+        self.stride
     }
 
     /// Input channels.
@@ -120,7 +150,7 @@ fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buff
 }
 
 /// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
-fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
+fn transform(stride: Stride, weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
     let (k, n) = (packed[0].k(), packed[0].n());
     assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
     let width = ws.isa().panel_width();
@@ -136,15 +166,17 @@ fn transform(weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
             let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
                 points[point].slice(start..start + width * depth.len())
             });
-            transform_panel(ws.isa(), (weight, k, n), columns.clone(), depth, &mut stage, &mut to);
+            transform_panel(ws.isa(), stride, (weight, k, n), columns.clone(), depth, &mut stage, &mut to);
         }
     });
 }
 
-/// `dg = Gᵀ dU G` of the sum of `dU` over groups, each 36 matrices inputs x outputs laid out as `layout` says, in order.
+/// `dg = Gᵀ dU G` of the sum of `dU` over groups, each 36 matrices inputs x outputs laid out as `layout` says, in order; more
+/// matrices are more parts of the last one.
 pub(crate) fn filter_gradient(
     groups: &[f32],
     layout: Layout,
+    stride: Stride,
     (inputs, outputs): (usize, usize),
     dw: &mut [f32],
     ws: &Workspace,
@@ -157,7 +189,7 @@ pub(crate) fn filter_gradient(
             let at = (tap * inputs + input) * outputs;
             dw.slice(at..at + outputs)
         });
-        transform_gradients(ws.isa(), groups, layout, input * layout.row, rows);
+        transform_gradients(ws.isa(), groups, layout, stride, input * layout.row, rows);
     });
 }
 
@@ -191,7 +223,7 @@ dispatch! {
     /// caches: whole lines, which would else be read before they are written, and of which little would be left there when
     /// all matrices are done.
     fn transform_panel(
-        s: Isa, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, stage: &mut [f32],
+        s: Isa, stride: Stride, weight: (&[f32], usize, usize), columns: Range<usize>, depth: Range<usize>, stage: &mut [f32],
         to: &mut [&mut [f32]; 36],
     ) {
         let (weight, k, n) = weight;
@@ -210,7 +242,10 @@ dispatch! {
                     for (tap, filter) in taps.iter().enumerate() {
                         g[tap / 3][tap % 3] = load(s, filter, c, 0.0);
                     }
-                    let u = both_sides::<Filter, _, _, _>(s, g);
+                    let u = match stride {
+                        Stride::One => both_sides::<Filter, _, _, _>(s, g),
+                        Stride::Two => both_sides::<split::Filter, _, _, _>(s, g),
+                    };
                     for (point, row) in stage.chunks_exact_mut(STAGE).enumerate() {
                         store(s, &mut row[at.clone()], c, u[point / 6][point % 6]);
                     }
@@ -239,19 +274,29 @@ fn stream<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
 }
 
 dispatch! {
-    fn transform_gradients(s: Isa, groups: &[f32], layout: Layout, at: usize, rows: [&mut [f32]; 9]) {
+    fn transform_gradients(
+        s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9]) {
         let mut rows = rows;
         let outputs = rows[0].len();
+        // Cleared once, for no group at all: the first one overwrites it.
+        let mut du = [[s.zero(); 6]; 6];
         sweep!(s, outputs, c, load, store, {
-            let mut du = [[s.zero(); 6]; 6];
-            for group in groups.chunks_exact(layout.len()) {
+            for (i, group) in groups.chunks_exact(layout.len()).enumerate() {
                 for point in 0..36 {
                     let row = &group[point * layout.matrix + at..][..outputs];
                     s.prefetch(row.as_ptr().wrapping_add(c + FAR));
-                    du[point / 6][point % 6] = s.add(du[point / 6][point % 6], load(s, row, c, 0.0));
+                    let (v, sum) = (load(s, row, c, 0.0), &mut du[point / 6][point % 6]);
+                    *sum = if i == 0 { v } else { s.add(*sum, v) };
+                }
+                for part in 36..layout.count {
+                    let row = &group[part * layout.matrix + at..][..outputs];
+                    du[5][5] = s.add(du[5][5], load(s, row, c, 0.0));
                 }
             }
-            let dg = both_sides::<FilterBack, _, _, _>(s, du);
+            let dg = match stride {
+                Stride::One => both_sides::<FilterBack, _, _, _>(s, du),
+                Stride::Two => both_sides::<split::FilterBack, _, _, _>(s, du),
+            };
             for (tap, row) in rows.iter_mut().enumerate() {
                 store(s, row, c, dg[tap / 3][tap % 3]);
             }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use reprop_kernels::conv::WinogradWeight;
+use reprop_kernels::conv::{Stride, WinogradWeight};
 
 use super::{Floats, Use, Workspace};
 
@@ -22,12 +22,12 @@ const GROWTH: usize = 4;
 
 impl Filters {
     /// From filters of 3 x 3 x inputs x outputs.
-    pub fn new(param: &Param<Tensor<4>>, usage: Use, home: &Workspace) -> Self {
+    pub fn new(param: &Param<Tensor<4>>, stride: Stride, usage: Use, home: &Workspace) -> Self {
         let [_, _, inputs, outputs] = param.dims();
         let values = Floats::param(param);
         let blank = |k, n| home.blank(k, n);
-        let weight =
-            WinogradWeight::half(&values, (inputs, outputs), usage == Use::Vjp, blank, home.kernels());
+        let (shape, transposed) = ((inputs, outputs), usage == Use::Vjp);
+        let weight = WinogradWeight::half(stride, &values, shape, transposed, blank, home.kernels());
         Self { weight: Some(weight), home: home.clone() }
     }
 

@@ -12,11 +12,12 @@ use burn::tensor::Tensor;
 use burn::tensor::module::{conv_transpose2d, conv2d, conv2d_weight_backward};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
 
-use crate::kernels::Use;
+use crate::kernels::{Floats, Use};
 use crate::{Context, Gradients, Precision};
 
 use super::super::Initial;
 use super::super::linear::value;
+use super::unit::FusedGradient;
 
 /// Settings of a [`Convolution`].
 #[derive(Config, Debug)]
@@ -106,7 +107,8 @@ impl Convolution {
         gradients: &mut Gradients,
     ) -> Option<Tensor<4>> {
         if let Some(parts) = self.parts(dims, Use::Vjp, context) {
-            return parts.vjp(x(), dy, wanted, gradients);
+            let dy = Floats::of(dy);
+            return parts.vjp(x(), (&dy[..]).into(), wanted, gradients);
         }
         let precision = context.precision();
         let dy = channels_first(precision.cast(dy));
@@ -119,6 +121,21 @@ impl Convolution {
             let dx = conv_transpose2d(dy, self.filters(precision), None, self.transposed(dims));
             Precision::F32.cast(channels_last(dx))
         })
+    }
+
+    /// The same on fused kernels behind a norm.
+    pub(super) fn vjp_behind(
+        &self,
+        x: impl FnOnce() -> Tensor<4>,
+        dims: [usize; 4],
+        dy: &FusedGradient,
+        wanted: bool,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> Option<Tensor<4>> {
+        let parts =
+            self.parts(dims, Use::Vjp, context).expect("a norm on kernels is behind such a convolution");
+        parts.vjp(x(), dy.kernel(), wanted, gradients)
     }
 
     fn transposed(&self, dims: [usize; 4]) -> ConvTransposeOptions<2> {

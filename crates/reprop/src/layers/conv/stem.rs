@@ -119,6 +119,10 @@ impl Stem<4> for ConvStem {
     fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<4>, StemSaved) {
         let images = channels_last(images);
         let unit = self.layer.run(images.clone(), context);
+        if !self.reduces && !self.duplicate {
+            let (x1, x2) = self.layer.activation_halves(&unit, self.width);
+            return (Streams::new(x1, x2), StemSaved { images, unit, largest: None });
+        }
         let y = self.layer.activation(&unit);
         let (y, largest) = if self.reduces {
             let (y, largest) = max_pool2d_with_indices(channels_first(y), pooling());
@@ -145,26 +149,30 @@ impl Stem<4> for ConvStem {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) {
-        let dy = if self.duplicate {
-            dx.x1 + dx.x2
-        } else if self.layer.fuses(context) {
-            join(dx.x1, dx.x2)
-        } else {
-            Tensor::cat(vec![dx.x1, dx.x2], 3)
-        };
-        let dy = match largest {
-            Some(largest) => {
-                let pooled = channels_first(self.layer.output(&unit));
-                let [size, step, none, one] = [[POOL; 2], [POOL; 2], [0; 2], [1; 2]];
-                let dy = channels_first(dy);
-                channels_last(max_pool2d_with_indices_backward(
-                    pooled, size, step, none, one, false, dy, largest,
-                ))
-            }
-            None => dy,
-        };
         let seen = Seen { dims: images.dims(), x: || images };
-        self.layer.vjp(seen, unit, Above::relu(dy), false, context, gradients);
+        let vjp = |unit, above| self.layer.vjp(seen, unit, above, false, context, gradients);
+        let Streams { x1, x2 } = dx;
+        let Some(largest) = largest else {
+            let above = if self.duplicate {
+                Above::relu(x1 + x2)
+            } else {
+                Above { rest: Some(x2), ..Above::relu(x1) }
+            };
+            vjp(unit, above);
+            return;
+        };
+        let dy = if self.duplicate {
+            x1 + x2
+        } else if self.layer.fuses(context) {
+            join(x1, x2)
+        } else {
+            Tensor::cat(vec![x1, x2], 3)
+        };
+        let pooled = channels_first(self.layer.output(&unit));
+        let [size, step, none, one] = [[POOL; 2], [POOL; 2], [0; 2], [1; 2]];
+        let dy = channels_first(dy);
+        let dy = max_pool2d_with_indices_backward(pooled, size, step, none, one, false, dy, largest);
+        vjp(unit, Above::relu(channels_last(dy)));
     }
 
     fn footprint(&self, batch: usize, context: &Context<'_>) -> Option<([usize; 4], Footprint)> {

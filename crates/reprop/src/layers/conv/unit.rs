@@ -12,7 +12,7 @@ use super::super::Initial;
 use super::batch_norm::NormSaved;
 use super::{BatchNorm, Convolution, ConvolutionConfig};
 use fused::FusedSaved;
-pub(super) use fused::observe;
+pub(super) use fused::{FusedGradient, observe};
 
 /// A convolution and a batch norm.
 ///
@@ -57,6 +57,8 @@ impl UnitSaved {
 pub(super) struct Above {
     /// The gradient of the output, or of its `ReLU`.
     pub dy: Tensor<4>,
+    /// That of the last channels, if `dy` has it of the first alone.
+    pub rest: Option<Tensor<4>>,
     /// Whether a `ReLU` follows.
     pub relu: bool,
     /// What is added to the gradient of the output before its `ReLU`: from a second reader.
@@ -66,12 +68,12 @@ pub(super) struct Above {
 impl Above {
     /// The gradient of the output, with no `ReLU` behind it.
     pub(super) fn output(dy: Tensor<4>) -> Self {
-        Self { dy, relu: false, beside: None }
+        Self { dy, rest: None, relu: false, beside: None }
     }
 
     /// The gradient of the output's `ReLU`.
     pub(super) fn relu(dy: Tensor<4>) -> Self {
-        Self { dy, relu: true, beside: None }
+        Self { dy, rest: None, relu: true, beside: None }
     }
 }
 
@@ -112,6 +114,18 @@ impl ConvNorm {
         }
     }
 
+    /// The same in two tensors: its first `left` channels and the others.
+    pub(super) fn activation_halves(&self, saved: &UnitSaved, left: usize) -> (Tensor<4>, Tensor<4>) {
+        match saved {
+            UnitSaved::Burn(_) => {
+                let y = self.activation(saved);
+                let right = y.dims()[3] - left;
+                (y.clone().narrow(3, 0, left), y.narrow(3, left, right))
+            }
+            UnitSaved::Fused(saved) => self.fused_halves(saved, left),
+        }
+    }
+
     /// The output, before any `ReLU`, added to `base`.
     pub(super) fn output_onto(&self, saved: &UnitSaved, base: Tensor<4>) -> Tensor<4> {
         match saved {
@@ -130,16 +144,20 @@ impl ConvNorm {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Option<Tensor<4>> {
-        let dc = match saved {
+        match saved {
             UnitSaved::Burn(saved) => {
-                let Above { dy, relu, beside } = above;
+                let Above { dy, rest, relu, beside } = above;
+                let dy = if let Some(rest) = rest { Tensor::cat(vec![dy, rest], 3) } else { dy };
                 let dz = if relu { self.relu_vjp(&saved, dy) } else { dy };
                 let dz = if let Some(beside) = beside { dz + beside } else { dz };
-                self.norm.vjp(*saved, dz, &self.conv.bias, gradients)
+                let dc = self.norm.vjp(*saved, dz, &self.conv.bias, gradients);
+                self.conv.vjp(x, dims, dc, wanted, context, gradients)
             }
-            UnitSaved::Fused(saved) => self.fused_vjp(*saved, above, context, gradients),
-        };
-        self.conv.vjp(x, dims, dc, wanted, context, gradients)
+            UnitSaved::Fused(saved) => {
+                let dc = self.fused_vjp(*saved, above, context, gradients);
+                self.conv.vjp_behind(x, dims, &dc, wanted, context, gradients)
+            }
+        }
     }
 
     /// The same where the gradient of the input is always wanted.

@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads, Moments};
-use reprop_kernels::conv::{Branch, BranchSaved, ConvNorm as Layer, ConvNormGrads, Images};
+use reprop_kernels::conv::{Branch, BranchSaved, ConvNorm as Layer, ConvNormGrads, Images, Stride};
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::output::{Base, Output};
 
@@ -91,7 +91,7 @@ impl FusedWay<4> for ConvBranch {
         let layers = self.basic().filter(|_| self.fuses(context))?;
         let workspace = context.fused();
         let part = |ConvNorm { conv, norm }: &ConvNorm| LayerParts {
-            weight: Filters::new(&conv.weight, usage, workspace),
+            weight: Filters::new(&conv.weight, Stride::One, usage, workspace),
             scale: Floats::param(&norm.gamma),
             bias: Floats::param(&norm.beta),
         };

@@ -1,7 +1,8 @@
-//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1 and has more inputs than a few, direct elsewhere.
+//! A convolution on fused kernels: Winograd's where it is 3x3 of stride 1 or 2 and has more inputs than a few, direct elsewhere.
 
 use burn::tensor::Tensor;
-use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide};
+use reprop_kernels::batch_norm::OutputGradient;
+use reprop_kernels::conv::{Conv2d, Conv3x3, Images, Slide, Stride, Strided3x3};
 use reprop_kernels::heap::blank;
 
 use super::Convolution;
@@ -22,6 +23,7 @@ const FEW_INPUTS: usize = 16;
 
 enum Weight {
     Winograd(Filters),
+    Strided(Filters),
     Direct(Packed),
 }
 
@@ -37,18 +39,27 @@ impl Convolution {
             return None;
         }
         let workspace = context.fused();
-        let weight = if self.is_winograd() && dims[3] >= FEW_INPUTS {
-            Weight::Winograd(Filters::new(&self.weight, usage, workspace))
+        let [batch, height, width, inputs] = dims;
+        let images = Images { batch, height, width };
+        let filters = |stride| Filters::new(&self.weight, stride, usage, workspace);
+        let weight = if self.is_winograd() && inputs >= FEW_INPUTS {
+            Weight::Winograd(filters(Stride::One))
+        } else if self.is_strided() && inputs >= FEW_INPUTS && Strided3x3::pays(images) {
+            Weight::Strided(filters(Stride::Two))
         } else {
             Weight::Direct(Packed::new(&self.weight, usage, workspace))
         };
-        let [batch, height, width, _] = dims;
-        Some(Parts { layer: self, images: Images { batch, height, width }, weight, dims, workspace })
+        Some(Parts { layer: self, images, weight, dims, workspace })
     }
 
     /// Whether it is of the kind that Winograd's transforms are for.
     pub(crate) fn is_winograd(&self) -> bool {
         self.kernel() == 3 && self.stride == 1
+    }
+
+    /// Whether it is the other kind that they are for.
+    fn is_strided(&self) -> bool {
+        self.kernel() == 3 && self.stride == 2
     }
 }
 
@@ -65,6 +76,7 @@ impl Parts<'_> {
         let (x, ws) = (Floats::of(x), self.workspace.kernels());
         match &self.weight {
             Weight::Winograd(weight) => Conv3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
+            Weight::Strided(weight) => Strided3x3 { images: self.images, weight }.forward(&x, &mut y, ws),
             Weight::Direct(weight) => self.direct(weight).forward(&x, &mut y, ws),
         }
         tensor(y, dims)
@@ -73,18 +85,21 @@ impl Parts<'_> {
     pub fn vjp(
         &self,
         x: Tensor<4>,
-        dy: Tensor<4>,
+        dy: OutputGradient<'_>,
         wanted: bool,
         gradients: &mut Gradients,
     ) -> Option<Tensor<4>> {
         let mut dw = Grad::of(&self.layer.weight);
-        let (x, dy, ws) = (Floats::of(x), Floats::of(dy), self.workspace.kernels());
+        let (x, ws) = (Floats::of(x), self.workspace.kernels());
         let mut dx = wanted.then(|| blank(x.len()));
         match &self.weight {
             Weight::Winograd(weight) => {
-                Conv3x3 { images: self.images, weight }.vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws);
+                Conv3x3 { images: self.images, weight }.vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws);
             }
-            Weight::Direct(weight) => self.direct(weight).vjp(&x, &dy, dx.as_deref_mut(), &mut dw, ws),
+            Weight::Strided(weight) => {
+                Strided3x3 { images: self.images, weight }.vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws);
+            }
+            Weight::Direct(weight) => self.direct(weight).vjp(&x, dy, dx.as_deref_mut(), &mut dw, ws),
         }
         dw.add_to(gradients);
         dx.map(|dx| tensor(dx, self.dims))

@@ -3,7 +3,7 @@
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use reprop_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Moments};
+use reprop_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Behind, Moments, OutputGradient};
 use reprop_kernels::heap::blank;
 
 use super::super::batch_norm::{EPSILON, MOMENTUM};
@@ -33,6 +33,18 @@ impl FusedSaved {
     /// Bytes of the moments of `channels` channels.
     pub(super) fn moments_bytes(channels: usize) -> u64 {
         lent([channels, channels])
+    }
+}
+
+/// The gradient of the convolution's output, which its derivative makes while it reads it.
+pub(in super::super) struct FusedGradient {
+    c: Floats,
+    behind: Behind,
+}
+
+impl FusedGradient {
+    pub(in super::super) fn kernel(&self) -> OutputGradient<'_> {
+        self.behind.of(&self.c)
     }
 }
 
@@ -86,23 +98,33 @@ impl ConvNorm {
         tensor(y, dims)
     }
 
+    /// The norm's output behind a `ReLU`, in two tensors: its first `left` channels and the others.
+    pub(super) fn fused_halves(&self, saved: &FusedSaved, left: usize) -> (Tensor<4>, Tensor<4>) {
+        let FusedSaved { c, moments, workspace } = saved;
+        let [batch, height, width, channels] = c.dims();
+        let dims = [left, channels - left].map(|channels| [batch, height, width, channels]);
+        let [mut a, mut b] = dims.map(|dims| blank(dims.iter().product()));
+        let (norm, c) = (self.parts(), Floats::of(c.clone()));
+        norm.kernel().apply_to_halves(&c, moments, true, [&mut a, &mut b], workspace.kernels());
+        (tensor(a, dims[0]), tensor(b, dims[1]))
+    }
+
     /// The gradient of the convolution's output.
     pub(super) fn fused_vjp(
         &self,
         FusedSaved { c, moments, workspace }: FusedSaved,
-        Above { dy, relu, beside }: Above,
+        Above { dy, rest, relu, beside }: Above,
         context: &Context<'_>,
         gradients: &mut Gradients,
-    ) -> Tensor<4> {
-        let dims = c.dims();
-        let mut dc = blank(dims.iter().product());
+    ) -> FusedGradient {
+        let c = Floats::of(c);
         let (mut scale, mut bias) = (Grad::of(&self.norm.gamma), Grad::of(&self.norm.beta));
-        {
-            let (c, dy, beside) = (Floats::of(c), Floats::of(dy), beside.map(Floats::of));
-            let above = batch_norm::Above { dy: &dy, relu, beside: beside.as_deref() };
+        let behind = {
+            let (dy, rest, beside) = (Floats::of(dy), rest.map(Floats::of), beside.map(Floats::of));
+            let above = batch_norm::Above { dy: &dy, rest: rest.as_deref(), relu, beside: beside.as_deref() };
             let grads = BatchNormGrads { scale: &mut scale, bias: &mut bias };
-            self.parts().kernel().vjp(&c, &moments, above, &mut dc, grads, workspace.kernels());
-        }
+            self.parts().kernel().behind(&c, &moments, above, grads, workspace.kernels())
+        };
         // In training the norm takes out what is added to all pixels alike.
         let mut shift = Grad::zero(&self.conv.bias);
         if context.is_training() {
@@ -116,7 +138,7 @@ impl ConvNorm {
         scale.add_to(gradients);
         bias.add_to(gradients);
         shift.add_to(gradients);
-        tensor(dc, dims)
+        FusedGradient { c, behind }
     }
 }
 
