@@ -27,6 +27,7 @@ pub mod merge;
 pub mod mlp;
 pub mod optimizer;
 pub mod output;
+pub mod patches;
 pub mod pool;
 pub mod probe;
 pub mod recurrent;

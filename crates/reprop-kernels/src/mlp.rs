@@ -16,6 +16,9 @@ use crate::rows::for_chunks;
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
+/// Rows of a few columns between one that is used and one that is asked for: each begins on a line of its own.
+const AHEAD: usize = 4;
+
 /// Parameters of the sub-block.
 #[derive(Clone, Copy, Debug)]
 pub struct Mlp<'a> {
@@ -155,6 +158,7 @@ impl Mlp<'_> {
             by_columns(ws, fc1, Init::Bias(self.fc1_bias), &n, u.as_ref().unwrap_or(&h), |columns| {
                 for row in 0..rows {
                     let span = row * hidden + columns.start..row * hidden + columns.end;
+                    h.fetch(ws.isa(), span.start + AHEAD * hidden..span.end + AHEAD * hidden);
                     // SAFETY: each task has its own columns.
                     unsafe {
                         match &u {
@@ -193,6 +197,7 @@ impl Mlp<'_> {
             by_columns(ws, fc2.t(), Init::Zero, dy, &du, |columns| {
                 for row in 0..rows {
                     let span = row * hidden + columns.start..row * hidden + columns.end;
+                    u.fetch(ws.isa(), span.start + AHEAD * hidden..span.end + AHEAD * hidden);
                     // SAFETY: each task has its own columns.
                     unsafe { gelu::vjp_in_place(ws.isa(), u.slice(span.clone()), du.slice(span)) };
                 }

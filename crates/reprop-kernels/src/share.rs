@@ -3,6 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::gemm::micro::LINE;
+use crate::simd::{Isa, dispatch};
+
 /// A `&mut [f32]` cut up by tasks in ways that `chunks_mut` cannot say (columns, rectangles, heads).
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
@@ -41,5 +44,23 @@ impl<'a> Shared<'a> {
     pub(crate) fn at(&self, index: usize) -> *mut f32 {
         assert!(index <= self.len, "element {index} of {} floats", self.len);
         self.ptr.wrapping_add(index)
+    }
+
+    /// Asks the caches for a part that is to be used soon, as far as there is one.
+    pub(crate) fn fetch(&self, isa: Isa, range: Range<usize>) {
+        let end = range.end.min(self.len);
+        if range.start < end {
+            fetch(isa, self.at(range.start), end - range.start);
+        }
+    }
+}
+
+dispatch! {
+    /// A hint that changes no bit: nothing is read.
+    fn fetch(s: Isa, from: *const f32, count: usize) {
+        for i in (0..count).step_by(LINE) {
+            s.prefetch(from.wrapping_add(i));
+        }
+        s.prefetch(from.wrapping_add(count - 1));
     }
 }

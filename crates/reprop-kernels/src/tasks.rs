@@ -18,6 +18,17 @@ const AWAKE: Duration = Duration::from_micros(200);
 /// Runs `task` for each number below `count`, in parallel, each its own unit of stealing. Whoever sees that a task has ended
 /// sees what it stored, past the caches or not.
 pub(crate) fn for_each(count: usize, task: impl Fn(usize) + Sync) {
+    run(count, rayon::current_num_threads(), task);
+}
+
+/// The same for tasks of unequal size, the largest first: no thread has tasks of its own, each takes the next one that is left, so that
+/// the smallest fill up what the others leave.
+pub(crate) fn for_each_in_order(count: usize, task: impl Fn(usize) + Sync) {
+    run(count, 1, task);
+}
+
+/// Runs tasks that lie in so many lists, each thread's own first.
+fn run(count: usize, lists: usize, task: impl Fn(usize) + Sync) {
     let threads = rayon::current_num_threads().min(count);
     if threads <= 1 {
         return (0..count).for_each(|i| {
@@ -25,7 +36,7 @@ pub(crate) fn for_each(count: usize, task: impl Fn(usize) + Sync) {
             fence();
         });
     }
-    let phase = Phase::new(count, threads);
+    let phase = Phase::new(count, lists.min(count));
     rayon::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|_| phase.work(&task));
@@ -37,25 +48,25 @@ pub(crate) fn for_each(count: usize, task: impl Fn(usize) + Sync) {
 /// How far the tasks of a phase are.
 struct Phase {
     count: usize,
-    /// The next task of each thread's own.
+    /// The next task of each list.
     next: Vec<AtomicUsize>,
     done: AtomicUsize,
 }
 
 impl Phase {
-    fn new(count: usize, threads: usize) -> Self {
-        let next = (0..threads).map(|thread| AtomicUsize::new(thread * count / threads)).collect();
+    fn new(count: usize, lists: usize) -> Self {
+        let next = (0..lists).map(|list| AtomicUsize::new(list * count / lists)).collect();
         Self { count, next, done: AtomicUsize::new(0) }
     }
 
     /// Does what is left to do, and waits for what others do.
     fn work(&self, task: impl Fn(usize)) {
-        let threads = self.next.len();
+        let lists = self.next.len();
         let own = rayon::current_thread_index().unwrap_or(0);
-        for thread in (own..own + threads).map(|thread| thread % threads) {
-            let end = (thread + 1) * self.count / threads;
+        for list in (own..own + lists).map(|list| list % lists) {
+            let end = (list + 1) * self.count / lists;
             loop {
-                let i = self.next[thread].fetch_add(1, Ordering::Relaxed);
+                let i = self.next[list].fetch_add(1, Ordering::Relaxed);
                 if i >= end {
                     break;
                 }
@@ -76,18 +87,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_task_runs_once() {
+    fn every_task_runs_once_a_call() {
         for threads in [1, 2, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             for count in [0, 1, 2, 3, 7, 8, 9, 100] {
                 let runs: Vec<_> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+                let run = |i: usize| {
+                    runs[i].fetch_add(1, Ordering::Relaxed);
+                };
                 pool.install(|| {
-                    for_each(count, |i| {
-                        runs[i].fetch_add(1, Ordering::Relaxed);
-                    });
+                    for_each(count, run);
+                    for_each_in_order(count, run);
                 });
                 assert!(
-                    runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1),
+                    runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 2),
                     "{threads} threads, {count} tasks"
                 );
             }

@@ -190,6 +190,39 @@ fn many_large_images_equal_f64() {
     assert_thread_invariant("many images", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).to_vec());
 }
 
+/// Channels pass a depthwise convolution several vectors at a time, and one at a time where fewer are left.
+#[test]
+fn a_channel_of_a_depthwise_convolution_does_not_depend_on_its_neighbours() {
+    let mut rng = Rng(11);
+    let (channels, some) = (230, 7);
+    let images = Images { batch: 2, height: 9, width: 6 };
+    for (kernel, stride, padding) in [(3, 1, 1), (3, 2, 1), (3, 4, 1), (2, 3, 0)] {
+        let slide = Slide { kernel, stride, padding };
+        let (x, weight) = (rng.vec(images.len(channels)), rng.vec(kernel * kernel * channels));
+        let dy = rng.vec(slide.output(images).len(channels));
+        let columns = |of: &[f32], from: usize, count: usize| -> Vec<f32> {
+            of.chunks(channels).flat_map(|row| row[from..from + count].to_vec()).collect()
+        };
+        for ws in workspaces() {
+            let run = |from: usize, count: usize| {
+                let [x, weight, dy] = [&x, &weight, &dy].map(|of| columns(of, from, count));
+                let conv = Depthwise { images, slide, channels: count, pitch: count, weight: &weight };
+                let (mut y, mut dx, mut dw) =
+                    (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; weight.len()]);
+                conv.forward(&x, &mut y, &ws);
+                conv.vjp(&x, &dy, &mut dx, &mut dw, &ws);
+                [y, dx, dw]
+            };
+            let all = run(0, channels);
+            for from in (0..channels - some).step_by(some) {
+                for (all, part) in all.iter().zip(run(from, some)) {
+                    assert_same_bits("some channels", &columns(all, from, some), &part);
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(common::cases(24))]
 

@@ -107,8 +107,10 @@ impl Pool<'_> {
         let head = self.norm.width();
         assert_eq!(self.weight.len(), head * TAPS, "a pool's weight must be {head} x {TAPS}");
         let mut taps = ws.take(TAPS * heads * head);
-        for (at, w) in taps.iter_mut().enumerate() {
-            *w = self.weight[at % head * TAPS + at / (heads * head)];
+        for (tap, row) in taps.chunks_exact_mut((heads * head).max(1)).enumerate() {
+            for head in row.chunks_exact_mut(head) {
+                head.iter_mut().zip(self.weight.chunks_exact(TAPS)).for_each(|(w, taps)| *w = taps[tap]);
+            }
         }
         taps
     }

@@ -3,12 +3,19 @@
 //! `y[p, c] = Σ_tap x[tap(p), c] w[tap, c]`. Forward by output pixels. Backward `dx` by input pixels, each from the places
 //! that see it, and `dw` by output pixels, in one partial sum for each chunk of them, added in order.
 
+use std::array::from_fn;
+use std::ops::Range;
+
+use super::taps::Meetings;
 use super::{Images, Slide};
 use crate::rows::{Chunks, for_chunks};
 use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::sweep::sweep;
 use crate::workspace::Workspace;
+
+/// Vectors of channels that pass all taps at once: so many sums stay in registers.
+const VECTORS: usize = 6;
 
 /// A depthwise convolution of a batch of images.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +40,12 @@ impl Depthwise<'_> {
     pub fn forward(&self, x: &[f32], y: &mut [f32], ws: &Workspace) {
         let (out, channels) = (self.check(x), self.channels);
         assert_eq!(y.len(), out.len(channels), "y must hold {out:?} of {channels} channels");
-        let y = Shared::new(y);
+        let (y, seen) = (Shared::new(y), self.slide.seen(self.images));
         for_chunks(ws.isa(), out.len(1), |_, pixels| {
             // SAFETY: chunks do not overlap.
             let y = unsafe { y.slice(pixels.start * channels..pixels.end * channels) };
-            forward_pixels(ws.isa(), *self, x, pixels.start, y);
+            let x = Pixels { data: x, pitch: self.pitch };
+            gather(ws.isa(), &seen, x, self.weight, channels, pixels.start, y, channels);
         });
     }
 
@@ -49,15 +57,16 @@ impl Depthwise<'_> {
         let (out, Self { channels, pitch, .. }) = (self.check(x), *self);
         assert!(dy.len() == out.len(channels) && dx.len() == x.len(), "dy or dx does not fit");
         assert_eq!(dw.len(), self.weight.len(), "dw must be like the weight");
-        let dx = Shared::new(dx);
+        let (dx, seeing) = (Shared::new(dx), self.slide.seeing(self.images));
         for_chunks(ws.isa(), self.images.len(1), |_, pixels| {
             if !pixels.is_empty() {
                 // SAFETY: chunks do not overlap.
                 let dx = unsafe { dx.slice(pixels.start * pitch..(pixels.end - 1) * pitch + channels) };
-                back_pixels(ws.isa(), *self, dy, pixels.start, dx);
+                let dy = Pixels { data: dy, pitch: channels };
+                gather(ws.isa(), &seeing, dy, self.weight, channels, pixels.start, dx, pitch);
             }
         });
-        let (pixels, count) = (out.len(1), self.weight.len());
+        let (pixels, count, seen) = (out.len(1), self.weight.len(), self.slide.seen(self.images));
         let mut parts = ws.take_zeroed(Chunks::new(ws.isa(), pixels).count() * count);
         {
             let parts = Shared::new(&mut parts);
@@ -65,7 +74,8 @@ impl Depthwise<'_> {
                 // SAFETY: each chunk has its own sums.
                 let dw = unsafe { parts.slice(i * count..(i + 1) * count) };
                 let dy = &dy[pixels.start * channels..pixels.end * channels];
-                back_weight(ws.isa(), *self, x, dy, pixels.start, dw);
+                let x = Pixels { data: x, pitch };
+                scatter(ws.isa(), &seen, x, dy, channels, pixels.start, dw);
             });
         }
         dw.fill(0.0);
@@ -86,49 +96,94 @@ impl Depthwise<'_> {
     }
 }
 
+/// Pixels that are met: the channels of each, so far apart.
+#[derive(Clone, Copy)]
+struct Pixels<'a> {
+    data: &'a [f32],
+    pitch: usize,
+}
+
+impl<'a> Pixels<'a> {
+    /// Some channels of a pixel.
+    #[inline(always)]
+    fn part(self, pixel: usize, channels: Range<usize>) -> &'a [f32] {
+        &self.data[pixel * self.pitch + channels.start..pixel * self.pitch + channels.end]
+    }
+}
+
 dispatch! {
-    fn forward_pixels(s: Isa, conv: Depthwise, x: &[f32], first: usize, y: &mut [f32]) {
-        let (n, pitch) = (conv.channels, conv.pitch);
-        for (i, y) in y.chunks_exact_mut(n).enumerate() {
-            y.fill(0.0);
-            for (tap, from) in conv.slide.taps(conv.images, first + i) {
-                let (x, w) = (&x[from * pitch..from * pitch + n], &conv.weight[tap * n..(tap + 1) * n]);
-                sweep!(s, n, c, load, store, {
-                    let v = s.fma(load(s, x, c, 0.0), load(s, w, c, 0.0), load(s, y, c, 0.0));
-                    store(s, y, c, v);
-                });
+    /// `y[p] = Σ x[pixel] w[tap]` over what each pixel meets, for pixels from `first` on, of `n` channels, `pitch` floats apart in `y`.
+    fn gather(
+        s: Isa, meetings: &Meetings, x: Pixels, weight: &[f32], n: usize, first: usize, y: &mut [f32], pitch: usize,
+    ) {
+        let wide = VECTORS * S::LANES;
+        let whole = n - n % wide;
+        for (i, y) in y.chunks_mut(pitch).enumerate() {
+            let patch = meetings.of(first + i);
+            for c in (0..whole).step_by(wide) {
+                let mut sums = [s.zero(); VECTORS];
+                for row in 0..patch.rows {
+                    for column in 0..patch.columns {
+                        let (tap, pixel) = patch.at(row, column);
+                        let (x, w) = (x.part(pixel, c..c + wide), &weight[tap * n + c..tap * n + c + wide]);
+                        for (v, sum) in sums.iter_mut().enumerate() {
+                            let at = v * S::LANES;
+                            *sum = s.fma(s.load(&x[at..]), s.load(&w[at..]), *sum);
+                        }
+                    }
+                }
+                let y = &mut y[c..c + wide];
+                for (v, sum) in sums.iter().enumerate() {
+                    s.store(&mut y[v * S::LANES..], *sum);
+                }
             }
+            let y = &mut y[whole..n];
+            sweep!(s, n - whole, c, load, store, {
+                let mut sum = s.zero();
+                for row in 0..patch.rows {
+                    for column in 0..patch.columns {
+                        let (tap, pixel) = patch.at(row, column);
+                        let (x, w) = (x.part(pixel, whole..n), &weight[tap * n + whole..(tap + 1) * n]);
+                        sum = s.fma(load(s, x, c, 0.0), load(s, w, c, 0.0), sum);
+                    }
+                }
+                store(s, y, c, sum);
+            });
         }
     }
 }
 
 dispatch! {
-    fn back_pixels(s: Isa, conv: Depthwise, dy: &[f32], first: usize, dx: &mut [f32]) {
-        let n = conv.channels;
-        for (i, dx) in dx.chunks_mut(conv.pitch).enumerate() {
-            let dx = &mut dx[..n];
-            dx.fill(0.0);
-            for (tap, from) in conv.slide.places(conv.images, first + i) {
-                let (dy, w) = (&dy[from * n..(from + 1) * n], &conv.weight[tap * n..(tap + 1) * n]);
-                sweep!(s, n, c, load, store, {
-                    let v = s.fma(load(s, dy, c, 0.0), load(s, w, c, 0.0), load(s, dx, c, 0.0));
-                    store(s, dx, c, v);
-                });
-            }
-        }
-    }
-}
-
-dispatch! {
-    fn back_weight(s: Isa, conv: Depthwise, x: &[f32], dy: &[f32], first: usize, dw: &mut [f32]) {
-        let (n, pitch) = (conv.channels, conv.pitch);
+    /// `dw[tap] += dy[p] x[pixel]` over what each pixel meets, for pixels from `first` on, of `n` channels.
+    fn scatter(s: Isa, meetings: &Meetings, x: Pixels, dy: &[f32], n: usize, first: usize, dw: &mut [f32]) {
+        let wide = VECTORS * S::LANES;
+        let whole = n - n % wide;
         for (i, dy) in dy.chunks_exact(n).enumerate() {
-            for (tap, from) in conv.slide.taps(conv.images, first + i) {
-                let (x, dw) = (&x[from * pitch..from * pitch + n], &mut dw[tap * n..(tap + 1) * n]);
-                sweep!(s, n, c, load, store, {
-                    let v = s.fma(load(s, dy, c, 0.0), load(s, x, c, 0.0), load(s, dw, c, 0.0));
-                    store(s, dw, c, v);
-                });
+            let patch = meetings.of(first + i);
+            for c in (0..whole).step_by(wide) {
+                let dy: [S::V; VECTORS] = from_fn(|v| s.load(&dy[c + v * S::LANES..]));
+                for row in 0..patch.rows {
+                    for column in 0..patch.columns {
+                        let (tap, pixel) = patch.at(row, column);
+                        let (x, dw) = (x.part(pixel, c..c + wide), &mut dw[tap * n + c..tap * n + c + wide]);
+                        for (v, dy) in dy.iter().enumerate() {
+                            let at = v * S::LANES;
+                            let sum = s.fma(*dy, s.load(&x[at..]), s.load(&dw[at..]));
+                            s.store(&mut dw[at..], sum);
+                        }
+                    }
+                }
+            }
+            let dy = &dy[whole..];
+            for row in 0..patch.rows {
+                for column in 0..patch.columns {
+                    let (tap, pixel) = patch.at(row, column);
+                    let (x, dw) = (x.part(pixel, whole..n), &mut dw[tap * n + whole..(tap + 1) * n]);
+                    sweep!(s, n - whole, c, load, store, {
+                        let sum = s.fma(load(s, dy, c, 0.0), load(s, x, c, 0.0), load(s, dw, c, 0.0));
+                        store(s, dw, c, sum);
+                    });
+                }
             }
         }
     }

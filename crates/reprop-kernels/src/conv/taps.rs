@@ -44,23 +44,97 @@ impl Slide {
         })
     }
 
-    /// For input pixel `pixel` of all images: `(tap, output pixel)` of each place that sees it, in order of taps.
-    #[inline(always)]
-    pub(crate) fn places(self, images: Images, pixel: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// What each output pixel sees.
+    pub(crate) fn seen(self, images: Images) -> Meetings {
         let out = self.output(images);
-        let (image, rest) = (pixel / images.pixels(), pixel % images.pixels());
-        // The place whose tap in this direction falls on `n`, if there is one.
-        let place = move |n: usize, tap: usize, count: usize| {
-            let from = (n + self.padding).checked_sub(tap)?;
-            (from.is_multiple_of(self.stride) && from / self.stride < count).then(|| from / self.stride)
+        let spans = |count: usize, size: usize| {
+            let span = |n: usize| {
+                let from = n * self.stride;
+                let tap = self.padding.saturating_sub(from);
+                let end = (size + self.padding).saturating_sub(from).min(self.kernel);
+                Span { count: end.saturating_sub(tap), tap, pixel: (from + tap).saturating_sub(self.padding) }
+            };
+            (0..count).map(span).collect()
         };
-        let (y, x) = (rest / images.width, rest % images.width);
-        let rows = (0..self.kernel).filter_map(move |tap| Some((tap, place(y, tap, out.height)?)));
-        rows.flat_map(move |(down, v)| {
-            let columns = (0..self.kernel).filter_map(move |tap| Some((tap, place(x, tap, out.width)?)));
-            columns.map(move |(across, u)| {
-                (down * self.kernel + across, (image * out.height + v) * out.width + u)
-            })
-        })
+        let (down, across) = (spans(out.height, images.height), spans(out.width, images.width));
+        Meetings { down, across, met: images, kernel: self.kernel, step: 1, direction: 1 }
+    }
+
+    /// Which output pixels see each input pixel.
+    pub(crate) fn seeing(self, images: Images) -> Meetings {
+        let out = self.output(images);
+        let spans = |size: usize, count: usize| {
+            let span = |n: usize| {
+                // The last place that can see it does so by the first tap; each place before it by one that is a stride later.
+                let pixel = ((n + self.padding) / self.stride).min(count - 1);
+                let tap = n + self.padding - pixel * self.stride;
+                let taps = self.kernel.saturating_sub(tap).div_ceil(self.stride);
+                Span { count: taps.min(pixel + 1), tap, pixel }
+            };
+            (0..size).map(span).collect()
+        };
+        let (down, across) = (spans(images.height, out.height), spans(images.width, out.width));
+        Meetings { down, across, met: out, kernel: self.kernel, step: self.stride, direction: -1 }
+    }
+}
+
+/// Which pixels of some images meet which of others, and by which taps: along each axis a row of taps and a row of pixels.
+#[derive(Clone, Debug)]
+pub(crate) struct Meetings {
+    down: Vec<Span>,
+    across: Vec<Span>,
+    /// The others.
+    met: Images,
+    kernel: usize,
+    /// From tap to tap.
+    step: usize,
+    /// From pixel to pixel: forwards or backwards.
+    direction: isize,
+}
+
+/// Along one axis: how many taps, the first one, and the pixel it falls on.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    count: usize,
+    tap: usize,
+    pixel: usize,
+}
+
+/// The taps and pixels that one pixel meets: rows and columns of a rectangle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patch {
+    pub rows: usize,
+    pub columns: usize,
+    tap: usize,
+    pixel: usize,
+    tap_steps: (usize, usize),
+    pixel_steps: (isize, isize),
+}
+
+impl Meetings {
+    /// Of pixel `pixel` of all images.
+    #[inline(always)]
+    pub(crate) fn of(&self, pixel: usize) -> Patch {
+        let (line, x) = (pixel / self.across.len(), pixel % self.across.len());
+        let (image, y) = (line / self.down.len(), line % self.down.len());
+        let (down, across, width) = (self.down[y], self.across[x], self.met.width);
+        Patch {
+            rows: down.count,
+            columns: across.count,
+            tap: down.tap * self.kernel + across.tap,
+            pixel: (image * self.met.height + down.pixel) * width + across.pixel,
+            tap_steps: (self.step * self.kernel, self.step),
+            pixel_steps: (self.direction * width as isize, self.direction),
+        }
+    }
+}
+
+impl Patch {
+    /// The tap and the pixel in a row and a column, in order of taps.
+    #[inline(always)]
+    pub(crate) fn at(self, row: usize, column: usize) -> (usize, usize) {
+        let pixel = row as isize * self.pixel_steps.0 + column as isize * self.pixel_steps.1;
+        let tap = row * self.tap_steps.0 + column * self.tap_steps.1;
+        (self.tap + tap, self.pixel.wrapping_add_signed(pixel))
     }
 }

@@ -3,6 +3,7 @@
 //! A panel of `B` holds `NR` columns: for each `k`, `NR` floats in a row, zeros beyond the last column. A panel of `A`
 //! holds `MR` rows: for each `k`, `MR` floats, zeros beyond the last row.
 
+use super::micro::LINE;
 use super::{Mat, blocks};
 use crate::simd::{SQUARE, Simd};
 
@@ -103,6 +104,12 @@ fn turn<S: Simd>(s: S, data: &[f32], line: usize, len: usize, out: &mut [f32], w
     }
     assert!(data.len() >= (SQUARE - 1) * line + len && out.len() >= (len - 1) * width + SQUARE, "too short");
     for at in (0..whole).step_by(SQUARE) {
+        // The lines that come next, so that they are there when these are turned.
+        if at % LINE == 0 {
+            for i in SQUARE..2 * SQUARE {
+                s.prefetch(data.as_ptr().wrapping_add(i * line + at));
+            }
+        }
         // SAFETY: both squares lie inside, as asserted.
         unsafe { s.transpose(data.as_ptr().add(at), line, out.as_mut_ptr().add(at * width), width) };
     }

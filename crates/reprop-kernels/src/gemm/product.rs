@@ -4,6 +4,8 @@
 //! Weight gradients `dW = Xᵀ dY` are this product with `A = Xᵀ`; the sums of `dY`'s columns (the bias gradient) come with
 //! it, taken while `dY` is packed and in cache.
 
+use std::cmp::Reverse;
+
 use rayon::prelude::*;
 
 use super::fresh::multiply_fresh;
@@ -11,7 +13,7 @@ use super::{K_BLOCK, Mat, Target, blocks, k_block, pack};
 use crate::gemm::micro::Start;
 use crate::share::Shared;
 use crate::simd::dispatch;
-use crate::tasks::for_each;
+use crate::tasks::for_each_in_order;
 use crate::workspace::Workspace;
 
 /// Largest side of a task's part of `C`: its left operand, packed [`super::K_BLOCK`] deep, and the part itself fill a second-level
@@ -153,7 +155,9 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
             }
         }
     }
-    for_each(tasks.len(), |task| {
+    // Results of different shapes make parts of different sizes.
+    tasks.sort_by_key(|part| Reverse(part.rows.len() * part.columns.len() * part.a.cols));
+    for_each_in_order(tasks.len(), |task| {
         let part = &tasks[task];
         let depth = k_block(part.a.cols).min(part.a.cols);
         let mut left = ws.take(part.rows.len().next_multiple_of(ws.isa().tile_rows()) * depth);

@@ -262,7 +262,9 @@ impl Head<3> for Language {
     ) -> Streams<3> {
         let [batch, places, width] = shape;
         let features = || affine(dense.0.clone(), &self.dense_norm);
-        let dfeatures = self.scoring().vjp(features, dlogits.mul_scalar(weight), context, gradients);
+        // Of a mean over one batch alone the weight is one, and the scores are many.
+        let dlogits = if weight == 1.0 { dlogits } else { dlogits.mul_scalar(weight) };
+        let dfeatures = self.scoring().vjp(features, dlogits, context, gradients);
         let dgelu = norm_vjp(dense.0, dense.1, dfeatures, &self.dense_norm, gradients);
         let dh = dgelu * (density(h.clone()) * h.clone() + distribution(h));
         let input = || affine(mean.0.clone(), &self.norm);

@@ -5,7 +5,7 @@ use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
 use reprop_kernels::Isa;
 use reprop_kernels::conv::{Images, Slide, pool};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use crate::kernels::{Floats, tensor};
 use crate::{Context, Saved};
@@ -62,7 +62,7 @@ impl MaxPool {
         let tokens = self.pooled_side().pow(2);
         if Self::fuses(&x, context) {
             let isa = context.fused().kernels().isa();
-            let mut y = zeros(batch * tokens * width);
+            let mut y = blank(batch * tokens * width);
             pool::max_forward(isa, self.images(batch), self.slide(), width, &Floats::of(x.clone()), &mut y);
             return (tensor(y, [batch, tokens, width]), MaxSaved::Fused(Box::new((x, isa))));
         }
@@ -80,7 +80,7 @@ impl MaxPool {
         match saved {
             MaxSaved::Fused(saved) => {
                 let (x, isa) = *saved;
-                let mut dx = zeros(batch * tokens * width);
+                let mut dx = blank(batch * tokens * width);
                 let (images, slide) = (self.images(batch), self.slide());
                 pool::max_vjp(isa, images, slide, width, &Floats::of(x), &Floats::of(dy), &mut dx);
                 tensor(dx, [batch, tokens, width])

@@ -138,11 +138,12 @@ impl Stem<3> for Patches {
 
     fn forward_saving(&self, images: Tensor<4>, context: &Context<'_>) -> (Streams<3>, Self::Saved) {
         let batch = images.dims()[0];
-        let patches = self.cut(images);
         if self.fuses(context) {
+            let patches = self.fused_cut(images);
             let (tokens, normed) = self.fused_tokens(patches.clone(), batch, context);
             return (Streams::duplicate(tokens), (patches, normed));
         }
+        let patches = self.cut(images);
         let tokens = linear(patches.clone(), &self.projection, Precision::F32);
         let mut tokens = tokens.reshape([batch, self.grid().pow(2), self.width]);
         if let Some(positions) = &self.positions {

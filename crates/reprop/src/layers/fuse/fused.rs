@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::fuse::{self as kernel, FuseGrads};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use super::{Fuse, FuseSaved, Hidden};
 use crate::kernels::{Floats, Grad, Packed, Use, lent, tensor};
@@ -53,7 +53,7 @@ impl Fuse {
 
     pub(super) fn fused_forward(&self, parts: &Parts<'_>, streams: Streams<3>) -> (Tensor<3>, FuseSaved) {
         let [batch, tokens, width] = streams.dims();
-        let mut z = zeros(batch * tokens * self.outputs);
+        let mut z = blank(batch * tokens * self.outputs);
         let (x1, x2) = (Floats::of(streams.x1.clone()), Floats::of(streams.x2.clone()));
         let kernel = parts.kernel().forward_saving(&x1, &x2, &mut z, parts.workspace.kernels());
         let bytes = lent([batch * tokens * 2 * width]);
@@ -74,7 +74,7 @@ impl Fuse {
             unreachable!("a fused perceptron has all its biases")
         };
         let dims = streams.dims();
-        let [mut dx1, mut dx2] = [(); 2].map(|()| zeros(dims.iter().product()));
+        let [mut dx1, mut dx2] = [(); 2].map(|()| blank(dims.iter().product()));
         let (mut d_expand, mut d_expand_bias) = (Grad::of(&self.expand.weight), Grad::of(expand_bias));
         let (mut d_contract, mut d_contract_bias) =
             (Grad::of(&self.contract.weight), Grad::of(contract_bias));

@@ -4,10 +4,11 @@
 use burn::module::Param;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use rayon::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::gemm::{Mat, Product, gemm};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 
 use super::super::linear::value;
 use crate::kernels::{Floats, tensor};
@@ -36,7 +37,8 @@ impl Scores<'_> {
         let ([rows, width], [vocabulary, _]) = (features.dims(), self.table.dims());
         let (features, table, bias) =
             (Floats::of(features), Floats::param(self.table), Floats::param(self.bias));
-        let mut logits = bias.repeat(rows);
+        let mut logits = blank(rows * vocabulary);
+        logits.par_chunks_exact_mut(vocabulary).for_each(|row| row.copy_from_slice(&bias));
         let product = Product {
             a: Mat::new(&features, rows, width),
             b: Mat::new(&table, vocabulary, width).t(),
@@ -54,7 +56,7 @@ impl Scores<'_> {
         if self.fuses(context) {
             let tokens: Vec<u32> = tokens.into_iter().map(|token| token as u32).collect();
             let logits = Floats::of(logits);
-            let mut d = zeros(logits.len());
+            let mut d = blank(logits.len());
             let loss = cross_entropy(&logits, &tokens, dims[1], 0.0, &mut d, context.fused().kernels());
             return (tensor(vec![loss], [1]), tensor(d, dims));
         }
@@ -94,7 +96,7 @@ impl Scores<'_> {
 
 /// `a b`, of shape `dims`.
 fn times(a: Mat<'_>, b: Mat<'_>, dims: [usize; 2], memory: &Workspace) -> Tensor<2> {
-    let mut c = zeros(dims[0] * dims[1]);
+    let mut c = blank(dims[0] * dims[1]);
     gemm(memory, Product { a, b, c: &mut c, accumulate: false, column_sums: None });
     tensor(c, dims)
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use reprop_kernels::conv::Images;
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::merge::{self as kernel, MergeGrads};
 
@@ -28,7 +28,7 @@ impl Parts<'_> {
 
     pub(super) fn forward(&self, z: Tensor<3>) -> (Tensor<3>, TokensSaved) {
         let [batch, tokens, width] = z.dims();
-        let mut y = zeros(batch * tokens / 4 * 2 * width);
+        let mut y = blank(batch * tokens / 4 * 2 * width);
         let memory = self.workspace.kernels();
         let stats = self.kernel().forward_saving(&Floats::of(z.clone()), &mut y, memory);
         (tensor(y, [batch, tokens / 4, 2 * width]), TokensSaved::Fused(Box::new((z, stats))))
@@ -70,7 +70,7 @@ impl Merge {
         let beta = self.norm.beta.as_ref().expect("a fused norm has its bias");
         let (mut d_scale, mut d_bias) = (Grad::of(&self.norm.gamma), Grad::of(beta));
         let mut d_reduction = Grad::of(&self.reduction.weight);
-        let mut dz = zeros(dims.iter().product());
+        let mut dz = blank(dims.iter().product());
         let norm = NormGrads { scale: &mut d_scale, bias: &mut d_bias };
         let grads = MergeGrads { norm, reduction: &mut d_reduction };
         let memory = parts.workspace.kernels();

@@ -2,11 +2,13 @@
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
+use reprop_kernels::conv::{Images, Slide};
 use reprop_kernels::gemm::{Mat, Product, gemm};
-use reprop_kernels::heap::zeros;
+use reprop_kernels::heap::blank;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::linear;
 use reprop_kernels::output::Base;
+use reprop_kernels::patches::cut;
 
 use super::Patches;
 use crate::kernels::{Floats, Grad, Packed, Use, modify, tensor};
@@ -24,6 +26,18 @@ impl Patches {
             && context.fuses(&self.projection.weight.val().inner().device())
     }
 
+    /// `[batch, channels, image, image] -> [batch * tokens, channels * kernel * kernel]`
+    pub(super) fn fused_cut(&self, images: Tensor<4>) -> Tensor<2> {
+        let [batch, channels, height, width] = images.dims();
+        let (rows, pixels) = (batch * self.grid().pow(2), channels * self.kernel.pow(2));
+        // Squares of a patch's side leave no border, and larger ones are centred.
+        let padding = if self.kernel > self.patch { self.kernel / 2 } else { 0 };
+        let slide = Slide { kernel: self.kernel, stride: self.patch, padding };
+        let mut patches = blank(rows * pixels);
+        cut(Images { batch, height, width }, slide, channels, &Floats::of(images), &mut patches);
+        tensor(patches, [rows, pixels])
+    }
+
     /// Tokens of cut images, and what a norm's derivative needs.
     pub(super) fn fused_tokens(
         &self,
@@ -35,14 +49,14 @@ impl Patches {
         let (dims, memory) = ([batch, rows / batch, width], workspace.kernels());
         let bias = self.projection.bias.as_ref().map(Floats::param);
         let weight = Packed::new(&self.projection.weight, Use::Forward, workspace);
-        let mut tokens = zeros(rows * width);
+        let mut tokens = blank(rows * width);
         linear::forward(memory, &weight.forward, bias.as_deref(), &Floats::of(patches), &mut tokens, rows);
         if let Some(positions) = &self.positions {
             let positions = Floats::param(positions);
             tokens.par_chunks_mut(positions.len()).for_each(|sample| add(sample, &positions));
         }
         let Some(norm) = self.fused_norm() else { return (tensor(tokens, dims), None) };
-        let (mut y, mut statistics) = (zeros(rows * width), zeros(2 * rows));
+        let (mut y, mut statistics) = (blank(rows * width), blank(2 * rows));
         norm.kernel().forward(&tokens, &mut y, &mut statistics, memory);
         (tensor(y, dims), Some((tensor(tokens, dims), tensor(statistics, [batch, rows / batch, 2]))))
     }
@@ -67,7 +81,7 @@ impl Patches {
             unreachable!("a fused norm has its bias")
         };
         let (mut d_scale, mut d_bias) = (Grad::of(gamma), Grad::of(beta));
-        let mut d_tokens = zeros(dims.iter().product());
+        let mut d_tokens = blank(dims.iter().product());
         let grads = NormGrads { scale: &mut d_scale, bias: &mut d_bias };
         let (tokens, statistics, dy) = (Floats::of(tokens), Floats::of(statistics), Floats::of(dy));
         let memory = context.fused().kernels();
