@@ -57,14 +57,14 @@ fn a_limit_copy(bencher: Bencher) {
 #[divan::bench(args = [Format::Bf16, Format::F16])]
 fn sixteen_narrow(bencher: Bencher, format: Format) {
     let (ws, from, mut to) = (Workspace::default(), data(1 << 24), vec![0; 1 << 24]);
-    let counter = BytesCount::new(6 << 24);
+    let counter = BytesCount::new(6_usize << 24);
     bencher.counter(counter).bench_local(|| narrow(format, black_box(&from), black_box(&mut to), &ws));
 }
 
 #[divan::bench(args = [Format::Bf16, Format::F16])]
 fn sixteen_widen(bencher: Bencher, format: Format) {
     let (ws, from, mut to) = (Workspace::default(), vec![0x3c00; 1 << 24], data(1 << 24));
-    let counter = BytesCount::new(6 << 24);
+    let counter = BytesCount::new(6_usize << 24);
     bencher.counter(counter).bench_local(|| widen(format, black_box(&from), black_box(&mut to), &ws));
 }
 

@@ -9,7 +9,8 @@
 use burn::module::Module;
 
 use crate::{
-    AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Residual, Saved, Streams,
+    AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Residual, Saved, Storing,
+    Streams,
 };
 
 /// Masks of F and of G are different sites of one block.
@@ -103,6 +104,11 @@ impl<F: Saved, G: Saved> Saved for CoupleSaved<F, G> {
     fn bytes(&self) -> u64 {
         self.f.bytes() + self.g.bytes()
     }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.f.store(storing);
+        self.g.store(storing);
+    }
 }
 
 impl<const D: usize, C: Couple<D>> Block<D> for C {
@@ -172,6 +178,7 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
             recover: stream + f.forward.max(g.forward.saturating_sub(recovered[0])),
             // G's derivative runs while F's saved tensors wait, F's when G's are gone.
             grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
+            spared: f.spared + g.spared,
         })
     }
 }

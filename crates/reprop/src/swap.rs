@@ -78,10 +78,10 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
-        let Footprint { saved, forward, vjp } = self.f.footprint(dims, context)?;
+        let Footprint { saved, forward, vjp, spared } = self.f.footprint(dims, context)?;
         // The change, which is added in place, and what makes it.
         let recovered = self.f.footprint(dims, &context.recovering())?.saved;
         let forward = stream + forward;
-        Some(BlockFootprint { saved, recovered, forward, recover: forward, grads: vjp })
+        Some(BlockFootprint { saved, recovered, forward, recover: forward, grads: vjp, spared })
     }
 }

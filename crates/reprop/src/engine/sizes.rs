@@ -15,6 +15,8 @@ pub(crate) struct Sizes {
     /// Both streams as they leave the stem.
     pub(super) streams: u64,
     pub(super) stem: Footprint,
+    /// What is kept of what the stem saved, beside all of it for a moment, if that is not the same.
+    pub(super) stem_kept: Option<u64>,
     pub(super) pieces: Vec<PieceSizes>,
     pub(super) head: Footprint,
     /// Whether the pass recomputes transitions whatever the mode.
@@ -31,6 +33,8 @@ pub(super) struct PieceSizes {
     /// Both streams as they leave the piece.
     pub streams: u64,
     pub size: BlockFootprint,
+    /// The same where it keeps what it saved.
+    pub kept: BlockFootprint,
 }
 
 impl Sizes {
@@ -58,13 +62,15 @@ impl Sizes {
                     (false, BlockFootprint::of_transition(next, size))
                 }
             };
-            pieces.push(PieceSizes { is_block, work, streams: streams(dims), size });
+            let kept = if pass.stores() { size.stored() } else { size };
+            pieces.push(PieceSizes { is_block, work, streams: streams(dims), size, kept });
         }
         let place = FIRST_PIECE + pieces.len();
         let head = network.head().footprint(dims, &pass.context(place)).ok_or_else(unknown(place))?;
         let recompute_transitions = pass.recomputes_transitions();
         let spills = pass.spilling().is_some();
-        Ok(Self { streams: first, stem, pieces, head, recompute_transitions, spills })
+        let stem_kept = pass.stores().then_some(stem.saved - stem.spared);
+        Ok(Self { streams: first, stem, stem_kept, pieces, head, recompute_transitions, spills })
     }
 
     /// Both streams as they enter the piece at `index`.
