@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use reprop::{Arithmetic, Kernels, Precision, Strategy};
+use reprop::{Arithmetic, Kernels, Pass, Precision, Storage, Strategy};
 use reprop_models::{Changes, CharRnnConfig, LanguageModel, Model};
 
 use crate::bench::BenchOptions;
@@ -150,9 +150,21 @@ pub struct Numbers {
     /// Kernels of the layers: auto (fused ones in f32 on the CPU) or burn (Burn's operations).
     #[arg(long, default_value_t = Kernels::Auto, value_name = "NAME")]
     pub kernels: Kernels,
+    /// What blocks save is kept until the backward pass as it is (f32) or in 16 bits (bf16, f16): half the memory of what is
+    /// stored, and gradients that are approximations.
+    #[arg(long, default_value_t = Storage::F32, value_name = "FORMAT")]
+    pub saved: Storage,
 }
 
 impl Numbers {
+    /// `pass` with these numbers.
+    pub fn on(self, pass: Pass) -> Pass {
+        pass.arithmetic(self.arithmetic())
+            .precision(self.precision())
+            .kernels(self.kernels)
+            .saved_in(self.saved)
+    }
+
     pub fn arithmetic(self) -> Arithmetic {
         if self.float_streams { Arithmetic::Float } else { Arithmetic::default() }
     }

@@ -14,6 +14,7 @@ use reprop_kernels::grid::{Direction, Grid};
 use reprop_kernels::layer_norm::LayerNorm;
 use reprop_kernels::optimizer::AdamW;
 use reprop_kernels::recurrent::LstmCell;
+use reprop_kernels::sixteen::{Format, narrow, widen};
 use reprop_kernels::{Workspace, gelu, linear, probe};
 
 #[path = "../examples/units/mod.rs"]
@@ -51,6 +52,20 @@ fn a_limit_multiply_adds(bencher: Bencher) {
 fn a_limit_copy(bencher: Bencher) {
     let (from, mut to) = (data(1 << 24), data(1 << 24));
     bencher.counter(bytes(2 << 24)).bench_local(|| probe::copy(black_box(&from), black_box(&mut to)));
+}
+
+#[divan::bench(args = [Format::Bf16, Format::F16])]
+fn sixteen_narrow(bencher: Bencher, format: Format) {
+    let (ws, from, mut to) = (Workspace::default(), data(1 << 24), vec![0; 1 << 24]);
+    let counter = BytesCount::new(6_usize << 24);
+    bencher.counter(counter).bench_local(|| narrow(format, black_box(&from), black_box(&mut to), &ws));
+}
+
+#[divan::bench(args = [Format::Bf16, Format::F16])]
+fn sixteen_widen(bencher: Bencher, format: Format) {
+    let (ws, from, mut to) = (Workspace::default(), vec![0x3c00; 1 << 24], data(1 << 24));
+    let counter = BytesCount::new(6_usize << 24);
+    bencher.counter(counter).bench_local(|| widen(format, black_box(&from), black_box(&mut to), &ws));
 }
 
 #[divan::bench(args = [(384, 1152), (384, 384), (384, 1536), (1536, 384), (1024, 4096)])]

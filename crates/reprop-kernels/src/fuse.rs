@@ -11,6 +11,7 @@ use crate::gemm::{Init, Mat, PackedWeight, Product, run_all};
 use crate::linear::times_packed;
 use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::workspace::{Buffer, Workspace};
 
 /// Parameters of the perceptron.
@@ -30,6 +31,12 @@ pub struct Fuse<'a> {
 #[derive(Debug)]
 pub struct FuseSaved {
     u: Buffer,
+}
+
+impl Rounds for FuseSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        [&mut self.u].into_iter()
+    }
 }
 
 /// Where the gradients go; each is overwritten.

@@ -35,20 +35,31 @@ pub fn blank(len: usize) -> Vec<f32> {
     values
 }
 
-/// Makes memory that was never written hold whatever bytes are there, all of which are floats. False where that cannot be said.
-fn settle(floats: &mut [MaybeUninit<f32>]) -> bool {
+/// As [`blank`], of numbers of 16 bits.
+pub fn blank_sixteens(len: usize) -> Vec<u16> {
+    let mut values: Vec<u16> = Vec::with_capacity(len);
+    if !settle(&mut values.spare_capacity_mut()[..len]) {
+        return vec![0; len];
+    }
+    // SAFETY: as in `blank`.
+    unsafe { values.set_len(len) };
+    values
+}
+
+/// Makes memory that was never written hold whatever bytes are there, all of which are numbers. False where that cannot be said.
+fn settle<T: Copy>(numbers: &mut [MaybeUninit<T>]) -> bool {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
         // SAFETY: no instruction at all. But a compiler has to think that these bytes were written here, and so cannot take
         // them for what has no value; and they are memory of the heap, which stays what it is until it is written.
         unsafe {
-            std::arch::asm!("/* {0} */", in(reg) floats.as_mut_ptr(), options(nostack, preserves_flags));
+            std::arch::asm!("/* {0} */", in(reg) numbers.as_mut_ptr(), options(nostack, preserves_flags));
         }
         true
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
     {
-        let _ = floats;
+        let _ = numbers;
         false
     }
 }
@@ -91,6 +102,7 @@ mod tests {
             assert_eq!(values.len(), len);
             values.fill(2.0);
             assert_eq!(values, vec![2.0; len]);
+            assert_eq!(blank_sixteens(len).len(), len);
         }
     }
 }

@@ -35,6 +35,7 @@ pub mod relu;
 mod rows;
 mod share;
 mod simd;
+pub mod sixteen;
 mod sweep;
 mod tasks;
 mod workspace;

@@ -45,6 +45,20 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// The same bytes as numbers of 16 bits, two for each float.
+    pub(crate) fn sixteens(&self) -> &[u16] {
+        // SAFETY: the bytes are ours, all of them were written, and lie as numbers of fewer bits may.
+        unsafe { std::slice::from_raw_parts(self.floats.as_ptr().cast(), 2 * self.len) }
+    }
+
+    /// The same bytes as numbers of 16 bits, two for each float. Whatever is written, is floats.
+    pub(crate) fn sixteens_mut(&mut self) -> &mut [u16] {
+        // SAFETY: as in `sixteens`.
+        unsafe { std::slice::from_raw_parts_mut(self.floats.as_ptr().cast(), 2 * self.len) }
+    }
+}
+
 /// Where floats may lie.
 fn layout(len: usize) -> Layout {
     let bytes = len * size_of::<f32>();

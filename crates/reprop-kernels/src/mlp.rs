@@ -14,6 +14,7 @@ use crate::linear::{by_columns, times_packed};
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::workspace::{Buffer, Workspace};
 
 /// Rows of a few columns between one that is used and one that is asked for: each begins on a line of its own.
@@ -45,6 +46,12 @@ impl MlpSaved {
     /// Floats kept for `rows` rows.
     pub fn len(rows: usize, hidden: usize) -> usize {
         rows * (2 + hidden)
+    }
+}
+
+impl Rounds for MlpSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        [&mut self.u].into_iter()
     }
 }
 

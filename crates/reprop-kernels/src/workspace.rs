@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::memory::{LINE, Memory};
 use crate::simd::Isa;
+use crate::sixteen::{self, Format};
 
 /// Whether a tensor of so many floats is better written past the caches: nothing of it would be left there when it is read,
 /// and what is there would be lost.
@@ -91,7 +92,7 @@ impl Workspace {
             counts.owned.fetch_add(bytes, Ordering::Relaxed);
             Memory::zeros(lines * LINE)
         });
-        let mut buffer = Buffer { memory, len, home: self.clone() };
+        let mut buffer = Buffer { memory, len, narrowed: None, home: self.clone() };
         if cfg!(debug_assertions) {
             buffer.fill(f32::NAN);
         }
@@ -158,7 +159,10 @@ fn size_class(lines: usize) -> usize {
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
+    /// Floats that can be seen.
     len: usize,
+    /// Where they lie in 16 bits: their format, and how many they are. None can be seen then.
+    narrowed: Option<(Format, usize)>,
     home: Workspace,
 }
 
@@ -168,6 +172,30 @@ impl Buffer {
         let mut buffer = ws.take(source.len());
         buffer.copy_from_slice(source);
         buffer
+    }
+
+    /// Bytes that it has of its workspace.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.memory[..])
+    }
+
+    /// Moves its floats to memory of half the size, in `format`. Until they are [wide](Self::widen) again it looks empty.
+    pub fn narrow(&mut self, format: Format) {
+        if self.narrowed.is_some() {
+            return;
+        }
+        let mut less = self.home.take(self.len.div_ceil(2));
+        sixteen::narrow(format, self, &mut less.memory.sixteens_mut()[..self.len], &self.home);
+        (less.len, less.narrowed) = (0, Some((format, self.len)));
+        *self = less;
+    }
+
+    /// Undoes [`Self::narrow`], but for what was rounded.
+    pub fn widen(&mut self) {
+        let Some((format, len)) = self.narrowed else { return };
+        let mut more = self.home.take(len);
+        sixteen::widen(format, &self.memory.sixteens()[..len], &mut more, &self.home);
+        *self = more;
     }
 }
 

@@ -2,7 +2,8 @@
 //! BATCH` (`rev-vit-s reprop 8`), is answered by the milliseconds of one step on noise: forward, backward and optimizer.
 //! Residual networks get images of 32x32 and SGD, the others their own images and `AdamW`; networks of text get sequences
 //! of 128 tokens, with one in seven asked for. With `-kept` behind a strategy (`rev-vit-s reprop-kept 8`) a recovered block
-//! keeps its attention's probabilities for its derivative.
+//! keeps its attention's probabilities for its derivative; with `-bf16` or `-f16` (`rev-vit-s stored-bf16 8`) saved tensors are
+//! kept in 16 bits.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -12,7 +13,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use reprop::layers::NOT_ASKED;
 use reprop::optim::{AdamWConfig, SgdConfig};
-use reprop::{Head, Input, Meter, Network, Pass, Stem, Strategy, Target};
+use reprop::{Head, Input, Meter, Network, Pass, Stem, Storage, Strategy, Target};
 use reprop_models::{Changes, LanguageModel, Model, ResNet, Vit};
 
 /// Tokens of a sequence, as `bench/peers/networks/rev_roberta.py` has them: fewer than a network has places for.
@@ -20,8 +21,8 @@ const PLACES: usize = 128;
 /// One token in so many is asked for, there too.
 const ASKED: usize = 7;
 
-/// Takes one step; keeps probabilities or not.
-type Training = Box<dyn FnMut(Strategy, bool) -> Option<()>>;
+/// Takes one step, of a pass that is changed first.
+type Training = Box<dyn FnMut(Strategy, &dyn Fn(Pass) -> Pass) -> Option<()>>;
 
 fn training<const D: usize, N>(
     network: N,
@@ -34,10 +35,9 @@ where
 {
     // Empty only while a step runs.
     let mut network = Some(network);
-    Box::new(move |strategy, keep| {
+    Box::new(move |strategy, change| {
         let before = network.take()?;
-        let pass = Pass::training(1).meter(Meter::new());
-        let pass = if keep { pass.keep_probabilities() } else { pass };
+        let pass = change(Pass::training(1).meter(Meter::new()));
         let step = before.step(input.clone(), target.clone(), pass, strategy).ok()?;
         network = Some(step.statistics.apply(optimizer.step(1e-4, before, step.gradients)));
         Some(())
@@ -104,15 +104,21 @@ fn main() -> io::Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = || -> Option<f64> {
             let [model, strategy, batch] = words[..] else { return None };
-            let kept = strategy.strip_suffix("-kept");
-            let (strategy, batch) = (kept.unwrap_or(strategy).parse().ok()?, batch.parse().ok()?);
+            let (strategy, change) = strategy.split_once('-').unwrap_or((strategy, "f32"));
+            let change: Box<dyn Fn(Pass) -> Pass> = if change == "kept" {
+                Box::new(Pass::keep_probabilities)
+            } else {
+                let storage: Storage = change.parse().ok()?;
+                Box::new(move |pass| pass.saved_in(storage))
+            };
+            let (strategy, batch) = (strategy.parse().ok()?, batch.parse().ok()?);
             let name = (model.to_owned(), batch);
             if !known.contains_key(&name) {
                 known.insert(name.clone(), begin(model, batch)?);
             }
             let step = known.get_mut(&name)?;
             let start = Instant::now();
-            step(strategy, kept.is_some())?;
+            step(strategy, &change)?;
             Some(start.elapsed().as_secs_f64() * 1e3)
         }();
         match answer {

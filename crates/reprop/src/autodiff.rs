@@ -186,7 +186,8 @@ impl<const D: usize, M: Layer<D> + 'static> Residual<D> for Autodiff<M> {
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
-        Layer::footprint(&self.module, dims, context)
+        // What a graph holds stays as it is.
+        Layer::footprint(&self.module, dims, context).map(|told| Footprint { spared: 0, ..told })
     }
 }
 
@@ -207,7 +208,9 @@ impl<const D: usize, M: StreamsLayer<D> + 'static> Transition<D> for AutodiffTra
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
-        StreamsLayer::footprint(&self.module, dims, context)
+        let (dims, told) = StreamsLayer::footprint(&self.module, dims, context)?;
+        // What a graph holds stays as it is.
+        Some((dims, Footprint { spared: 0, ..told }))
     }
 
     fn vjp(&self, saved: AnySaved, dy: Streams<D>, _: &Context<'_>, gradients: &mut Gradients) -> Streams<D> {

@@ -21,12 +21,14 @@ pub struct BlockFootprint {
     pub reversed: u64,
     /// The most that a reverse needs beside streams, their gradients and that.
     pub reverse: u64,
+    /// By how much less `saved` is in a pass that keeps floats in [16 bits](crate::Pass::saved_in).
+    pub spared: u64,
 }
 
 impl BlockFootprint {
     /// Of a transition whose outputs have this shape. Where it is recomputed, they are made once more.
     pub(crate) fn of_transition<const D: usize>(dims: [usize; D], told: Footprint) -> Self {
-        let Footprint { saved, forward, vjp } = told;
+        let Footprint { saved, forward, vjp, spared } = told;
         let outputs = 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
         let recover = forward + outputs;
         Self {
@@ -37,7 +39,17 @@ impl BlockFootprint {
             grads: vjp,
             reversed: saved,
             reverse: recover.max(vjp),
+            spared,
         }
+    }
+
+    /// Of a piece whose saved tensors are kept in 16 bits. They are there in four bytes too, beside what else is needed or beside
+    /// themselves in 16 bits, while they are made and while they are used.
+    pub(crate) fn stored(self) -> Self {
+        let Self { saved, spared, .. } = self;
+        let beside = |scratch: u64| if spared == 0 { scratch } else { saved.max(spared + scratch) };
+        let (forward, grads) = (beside(self.forward), beside(self.grads));
+        Self { saved: saved - spared, forward, grads, spared: 0, ..self }
     }
 }
 

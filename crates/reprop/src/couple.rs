@@ -10,7 +10,7 @@ use burn::module::Module;
 
 use crate::{
     Activity, AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Residual, Saved,
-    Streams,
+    Storing, Streams,
 };
 
 /// Masks of F and of G are different sites of one block.
@@ -130,6 +130,11 @@ impl<F: Saved, G: Saved> Saved for CoupleSaved<F, G> {
     fn bytes(&self) -> u64 {
         self.f.bytes() + self.g.bytes()
     }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.f.store(storing);
+        self.g.store(storing);
+    }
 }
 
 impl<const D: usize, C: Couple<D>> Block<D> for C {
@@ -226,6 +231,7 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
             recover: stream + f.forward.max(g.forward.saturating_sub(recovered[0])),
             // G's derivative runs while F's saved tensors wait, F's when G's are gone.
             grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
+            spared: f.spared + g.spared,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::Precision;
+use crate::{Precision, Storage};
 
 /// Why a pass through a network could not be honoured.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -101,6 +101,14 @@ pub enum Error {
         found: usize,
         /// Whether the stage begins with the stem.
         stem: bool,
+    },
+    /// That device has no such floats to keep saved tensors in.
+    #[error("{device} has no {storage}: keep saved tensors in another format; f32 goes everywhere")]
+    Storage {
+        /// What was asked for.
+        storage: Storage,
+        /// The device.
+        device: String,
     },
     /// F and G cannot compute in that precision on that device.
     #[error("{device} does not compute in {precision:?}: choose another precision; f32 goes everywhere")]

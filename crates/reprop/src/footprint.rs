@@ -14,4 +14,7 @@ pub struct Footprint {
     /// By how much the most that lives at once inside a vjp exceeds the saved tensors it is given. The output's
     /// gradient and the parameters' are not counted.
     pub vjp: u64,
+    /// By how much less `saved` is in a pass that keeps floats in [16 bits](crate::Pass::saved_in): half of those that
+    /// [`Saved::store`](crate::Saved::store) shows.
+    pub spared: u64,
 }

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::{
     Activity, Arithmetic, Error, Held, Holder, Kernels, Key, Meter, Precision, Result, Saved, Side, Spill,
-    Trace, Workspace,
+    Storage, Storing, Trace, Workspace,
 };
 
 /// The settings of one forward and of the backward that belongs to it.
@@ -30,6 +30,7 @@ pub struct Pass {
     loss_weight: f64,
     recompute_transitions: bool,
     keep_probabilities: bool,
+    storage: Storage,
     side: Side,
     meter: Meter,
     trace: Option<Trace>,
@@ -51,6 +52,7 @@ impl Pass {
             loss_weight: 1.0,
             recompute_transitions: false,
             keep_probabilities: false,
+            storage: Storage::default(),
             side: Side::new(),
             meter: Meter::new(),
             trace: None,
@@ -111,6 +113,12 @@ impl Pass {
         Self { keep_probabilities: true, ..self }
     }
 
+    /// What saved tensors are kept in until the backward pass: [`Storage::F32`], as they are, by default. Where F and G compute in
+    /// half precision they are in 16 bits already, and this changes nothing.
+    pub fn saved_in(self, storage: Storage) -> Self {
+        Self { storage, ..self }
+    }
+
     /// Side inputs, passed to every block.
     pub fn side(self, side: Side) -> Self {
         Self { side, ..self }
@@ -160,9 +168,31 @@ impl Pass {
     pub(crate) fn settings(&self) -> String {
         let Self { training, arithmetic, precision, kernels, .. } = self;
         let Self { recompute_transitions, keep_probabilities, spill, .. } = self;
+        let storage = self.storage;
         format!(
-            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities} {spill:?}"
+            "{training} {arithmetic:?} {precision:?} {kernels} {recompute_transitions} {keep_probabilities} {spill:?} {storage}"
         )
+    }
+
+    /// Whether what is saved is kept in other than what it was computed in.
+    pub(crate) fn stores(&self) -> bool {
+        self.storage != Storage::F32 && self.precision == Precision::F32
+    }
+
+    /// `saved` as it is kept.
+    pub(crate) fn store<S: Saved>(&self, mut saved: S) -> S {
+        if self.stores() {
+            saved.store(&Storing::new(self.storage, &self.workspace));
+        }
+        saved
+    }
+
+    /// `saved` as the derivative needs it, from what [`Self::store`] gave.
+    pub(crate) fn restore<S: Saved>(&self, mut saved: S) -> S {
+        if self.stores() {
+            saved.store(&Storing::new(Storage::F32, &self.workspace));
+        }
+        saved
     }
 
     /// Whether layers run on fused kernels where they can.
@@ -183,13 +213,17 @@ impl Pass {
         self.kernels == Kernels::Auto && self.precision == Precision::F32 && *device == Device::flex()
     }
 
-    /// An error if F and G cannot compute in this precision on `device`.
+    /// An error if F and G cannot compute in this precision on `device`, or what they save cannot be kept there as asked for.
     pub(crate) fn check_precision(&self, device: &Device) -> Result<()> {
-        let precision = self.precision;
-        if precision == Precision::F32 || device.supports_dtype(precision.dtype()) {
-            return Ok(());
+        let Self { precision, storage, .. } = *self;
+        if precision != Precision::F32 && !device.supports_dtype(precision.dtype()) {
+            return Err(Error::Precision { precision, device: format!("{device:?}") });
         }
-        Err(Error::Precision { precision, device: format!("{device:?}") })
+        // On the CPU the kernels here do it.
+        if self.stores() && *device != Device::flex() && !device.supports_dtype(storage.dtype()) {
+            return Err(Error::Storage { storage, device: format!("{device:?}") });
+        }
+        Ok(())
     }
 
     pub(crate) fn pool(&self) -> &Workspace {

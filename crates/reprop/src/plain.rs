@@ -49,7 +49,7 @@ impl<const D: usize, F: Module + Residual<D>> Transition<D> for Plain<F> {
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
         let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
-        let Footprint { saved, forward, vjp } = self.f.footprint(dims, context)?;
-        Some((dims, Footprint { saved, forward: forward + stream, vjp: vjp + stream }))
+        let Footprint { saved, forward, vjp, spared } = self.f.footprint(dims, context)?;
+        Some((dims, Footprint { saved, forward: forward + stream, vjp: vjp + stream, spared }))
     }
 }

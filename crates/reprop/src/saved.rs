@@ -4,6 +4,8 @@ use std::any::Any;
 
 use burn::tensor::{Bool, Int, Tensor};
 
+use crate::Storing;
+
 /// Tensors kept between a `forward_saving` and its `vjp`.
 ///
 /// Implemented for tensors, options, vectors and tuples, so that most sub-blocks need no type of their own.
@@ -19,6 +21,13 @@ use burn::tensor::{Bool, Int, Tensor};
 pub trait Saved: Send + 'static {
     /// The bytes that these tensors hold in the device's memory.
     fn bytes(&self) -> u64;
+
+    /// Shows `storing` every tensor of floats that may be rounded, in any order: for a pass that keeps them in
+    /// [16 bits](crate::Pass::saved_in), once after the forward and once before the derivative. Where this does nothing, all stay as
+    /// they are.
+    fn store(&mut self, storing: &Storing<'_>) {
+        let _ = storing;
+    }
 }
 
 /// The bytes of `elements` elements of the type of `tensor`.
@@ -29,6 +38,10 @@ fn tensor_bytes(elements: usize, dtype: burn::tensor::DType) -> u64 {
 impl<const D: usize> Saved for Tensor<D> {
     fn bytes(&self) -> u64 {
         tensor_bytes(self.shape().num_elements(), self.dtype())
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        storing.tensor(self);
     }
 }
 
@@ -54,11 +67,19 @@ impl<S: Saved> Saved for Option<S> {
     fn bytes(&self) -> u64 {
         self.as_ref().map_or(0, Saved::bytes)
     }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.iter_mut().for_each(|saved| saved.store(storing));
+    }
 }
 
 impl<S: Saved> Saved for Vec<S> {
     fn bytes(&self) -> u64 {
         self.iter().map(Saved::bytes).sum()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.iter_mut().for_each(|saved| saved.store(storing));
     }
 }
 
@@ -70,6 +91,12 @@ macro_rules! tuple {
                 let ($($name,)+) = self;
                 0 $(+ $name.bytes())+
             }
+
+            fn store(&mut self, storing: &Storing<'_>) {
+                #[allow(non_snake_case, reason = "the tuple's fields carry their types' names")]
+                let ($($name,)+) = self;
+                $($name.store(storing);)+
+            }
         }
     };
 }
@@ -80,15 +107,23 @@ tuple!(A B C D E);
 tuple!(A B C D E F);
 
 /// A [`Saved`] whose type only the block that made it knows, so that blocks of different types share a stack.
-pub struct AnySaved {
-    value: Box<dyn Any + Send>,
-    bytes: u64,
+pub struct AnySaved(Box<dyn Erased>);
+
+/// A [`Saved`] behind a pointer.
+trait Erased: Saved {
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+impl<S: Saved> Erased for S {
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
 }
 
 impl AnySaved {
     /// Forgets the type of `saved`.
     pub fn new<S: Saved>(saved: S) -> Self {
-        Self { bytes: saved.bytes(), value: Box::new(saved) }
+        Self(Box::new(saved))
     }
 
     /// The saved tensors as the type they were made with.
@@ -97,7 +132,7 @@ impl AnySaved {
     ///
     /// Panics if they are of another type: a block was handed another block's saved tensors.
     pub fn into<S: Saved>(self) -> S {
-        *self.value.downcast().unwrap_or_else(|_| {
+        *self.0.into_any().downcast().unwrap_or_else(|_| {
             panic!(
                 "saved tensors of another block were handed to a block that expects {}",
                 std::any::type_name::<S>()
@@ -108,6 +143,10 @@ impl AnySaved {
 
 impl Saved for AnySaved {
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.bytes()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.0.store(storing);
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::Saved;
+use crate::{Saved, Storing};
 
 /// The pair `(X1, X2)` of a coupling, or the pair of gradients with respect to it.
 ///
@@ -37,5 +37,10 @@ impl<const D: usize> Streams<D> {
 impl<const D: usize> Saved for Streams<D> {
     fn bytes(&self) -> u64 {
         self.x1.bytes() + self.x2.bytes()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.x1.store(storing);
+        self.x2.store(storing);
     }
 }

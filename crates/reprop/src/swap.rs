@@ -78,7 +78,7 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
-        let Footprint { saved, forward, vjp } = self.f.footprint(dims, context)?;
+        let Footprint { saved, forward, vjp, spared } = self.f.footprint(dims, context)?;
         // The change, which is added in place, and what makes it.
         let recovered = self.f.footprint(dims, &context.recovering())?.saved;
         let forward = stream + forward;
@@ -90,6 +90,7 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
             grads: vjp,
             reversed: recovered,
             reverse: forward.max(vjp),
+            spared,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Device, Int, Tensor};
 use peak_alloc::PeakAlloc;
-use reprop::{Kernels, MemoryReport, Network, Pass, Strategy, Workspace};
+use reprop::{Kernels, MemoryReport, Network, Pass, Storage, Strategy, Workspace};
 use reprop_models::{RevVit, RevVitConfig};
 
 #[global_allocator]
@@ -16,7 +16,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// by side, the temporaries of the half that needs less of them.
 const TOLERANCE: f64 = 0.10;
 
-const STRATEGIES: [Strategy; 3] = [Strategy::Stored, Strategy::Reprop, Strategy::PaReprop];
+const WAYS: [(Strategy, Storage); 4] = [
+    (Strategy::Stored, Storage::F32),
+    (Strategy::Reprop, Storage::F32),
+    (Strategy::PaReprop, Storage::F32),
+    (Strategy::Stored, Storage::Bf16),
+];
 
 const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
 
@@ -43,13 +48,13 @@ fn step(
     config: &RevVitConfig,
     batch: usize,
     kernels: Kernels,
-    strategy: Strategy,
+    (strategy, storage): (Strategy, Storage),
 ) -> (Found, MemoryReport) {
     let images = Tensor::<4>::ones([batch, config.channels, config.image, config.image], &Device::flex());
     let labels = Tensor::<1, Int>::zeros([batch], &Device::flex());
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
-    let pass = Pass::training(1).kernels(kernels).workspace(&Workspace::new());
+    let pass = Pass::training(1).kernels(kernels).workspace(&Workspace::new()).saved_in(storage);
     let memory = network.step(images.clone(), labels.clone(), pass, strategy).expect("a step").memory;
     let allocated = (ALLOCATOR.peak_usage() - before) as u64;
     // A workspace keeps what is given back to it, and buffers of sizes that were not lent at the peak.
@@ -89,20 +94,20 @@ fn check(name: &str, config: &RevVitConfig, batch: usize) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let network = config.init(1, &Device::flex().autodiff());
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
-    let cases = STRATEGIES.into_iter().flat_map(|strategy| KERNELS.map(|kernels| (strategy, kernels)));
-    for (strategy, kernels) in cases {
+    let cases = WAYS.into_iter().flat_map(|way| KERNELS.map(|kernels| (way, kernels)));
+    for (way @ (strategy, storage), kernels) in cases {
         let found @ Found { allocated, counted } =
-            pool.install(|| measured(|| step(&network, config, batch, kernels, strategy), strategy));
+            pool.install(|| measured(|| step(&network, config, batch, kernels, way), strategy));
         let error = found.error();
         println!(
-            "{name}, {strategy}, {kernels}: {:.2} MB counted, {:.2} MB allocated ({:+.1} %)",
+            "{name}, {strategy}, {storage}, {kernels}: {:.2} MB counted, {:.2} MB allocated ({:+.1} %)",
             counted as f64 / 1e6,
             allocated as f64 / 1e6,
             100.0 * error
         );
         assert!(
             error.abs() <= TOLERANCE,
-            "{name}, {strategy}, {kernels}: {counted} counted, {allocated} allocated"
+            "{name}, {strategy}, {storage}, {kernels}: {counted} counted, {allocated} allocated"
         );
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 
 use burn::tensor::{Device, Int, Tensor};
 use reprop::optim::SgdConfig;
-use reprop::{Head, Network, Pass, Stem, Strategy, Workspace, keep_freed_memory};
+use reprop::{Head, Network, Pass, Stem, Storage, Strategy, Workspace, keep_freed_memory};
 use reprop_models::{RevResNetConfig, RevVitConfig};
 
 /// Steps in a row without a fault that count as steady.
@@ -30,14 +30,22 @@ where
     let images = Tensor::ones([4, channels, side, side], &Device::flex());
     let labels = Tensor::zeros([4], &Device::flex());
     let workspace = Workspace::new();
-    for strategy in [Strategy::Stored, Strategy::Reprop] {
+    let ways = [
+        (Strategy::Stored, Storage::F32),
+        (Strategy::Reprop, Storage::F32),
+        (Strategy::Stored, Storage::Bf16),
+    ];
+    for (strategy, storage) in ways {
         let mut optimizer = SgdConfig::new().init();
         let mut network = network.clone();
         let (mut in_a_row, mut history) = (0, Vec::new());
         while in_a_row < STEADY {
-            assert!(history.len() < MOST, "{name}, {strategy}: page faults of each step: {history:?}");
+            assert!(
+                history.len() < MOST,
+                "{name}, {strategy}, {storage}: page faults of each step: {history:?}"
+            );
             let before = faults();
-            let pass = Pass::training(1).workspace(&workspace);
+            let pass = Pass::training(1).workspace(&workspace).saved_in(storage);
             let step = network.step(images.clone(), labels.clone(), pass, strategy).expect("a step");
             network = step.statistics.apply(optimizer.step(1e-3, network, step.gradients));
             history.push(faults() - before);

@@ -75,13 +75,8 @@ struct Measured<const D: usize, N: Network<D>> {
 
 impl<const D: usize, N: Scored<D>> Measured<D, N> {
     fn pass(&self, round: usize) -> Pass {
-        let numbers = self.making.numbers;
-        Pass::training(self.making.seed)
-            .step(round as u64)
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new())
+        let Making { numbers, seed, .. } = self.making;
+        numbers.on(Pass::training(seed)).step(round as u64).meter(Meter::new())
     }
 
     /// Bytes that the device's allocator has taken, where it tells.

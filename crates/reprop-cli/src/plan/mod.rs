@@ -152,11 +152,7 @@ impl Planning<'_> {
         sample: impl FnOnce(usize) -> (Input<D, N>, Target<D, N>),
     ) -> Result<Report, Failure> {
         let PlanOptions { budget, numbers, .. } = *self.options;
-        let pass = Pass::training(self.global.seed)
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new());
+        let pass = numbers.on(Pass::training(self.global.seed)).meter(Meter::new());
         let pass = match &self.options.store {
             Some(folder) => pass.spill(&Spill::new(DiskConfig::new(folder))),
             None => pass,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use reprop::Kernels;
+use reprop::{Kernels, Storage};
 use reprop_data::Text;
 use reprop_models::{CharRnnConfig, Sequences};
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ impl ChainSettings {
         let unusable = [
             ("--precision", options.numbers.precision != PrecisionName::F32),
             ("--float-streams", options.numbers.float_streams),
+            ("--saved", options.numbers.saved != Storage::F32),
             ("--image", options.changes.image.is_some()),
             ("--classes", options.changes.classes.is_some()),
             ("--dropout", options.changes.dropout.is_some()),

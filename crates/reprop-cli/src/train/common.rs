@@ -71,12 +71,7 @@ impl Common {
     /// The pass of a step of training.
     pub fn pass(&self, step: u64) -> Result<Pass, Failure> {
         let numbers = self.settings.numbers()?;
-        let pass = Pass::training(self.settings.seed)
-            .step(step)
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new());
+        let pass = numbers.on(Pass::training(self.settings.seed)).step(step).meter(Meter::new());
         Ok(match &self.spill {
             Some(spill) => pass.spill(spill),
             None => pass,

@@ -208,11 +208,7 @@ impl Training {
     /// The part of the test set that is classified rightly.
     fn evaluate<const D: usize, N: ImageNetwork<D>>(&self, network: &N) -> Result<f64, Failure> {
         let numbers = self.common.settings.numbers()?;
-        let pass = Pass::evaluation()
-            .arithmetic(numbers.arithmetic())
-            .precision(numbers.precision())
-            .kernels(numbers.kernels)
-            .meter(Meter::new());
+        let pass = numbers.on(Pass::evaluation()).meter(Meter::new());
         let test = &self.data.test;
         let mut right = 0;
         for indices in (0..test.len()).collect::<Vec<_>>().chunks(self.common.settings.batch) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use reprop::Strategy;
+use reprop::{Storage, Strategy};
 use reprop_models::{Changes, ImageShape, Model};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ pub struct Settings {
     pub precision: String,
     pub float_streams: bool,
     pub kernels: String,
+    /// What saved tensors are kept in.
+    #[serde(default = "as_computed")]
+    pub saved: String,
     pub batch: usize,
     pub steps: usize,
     pub lr: f64,
@@ -45,6 +48,11 @@ pub struct Settings {
     /// Present where training is shared out to stages.
     #[serde(default)]
     pub pipeline: Option<PipelineSettings>,
+}
+
+/// In runs of programs that could keep nothing in 16 bits.
+fn as_computed() -> String {
+    Storage::F32.to_string()
 }
 
 impl Settings {
@@ -88,6 +96,7 @@ impl Settings {
             precision: precision.to_owned(),
             float_streams: options.numbers.float_streams,
             kernels: options.numbers.kernels.to_string(),
+            saved: options.numbers.saved.to_string(),
             batch,
             steps,
             lr: options.lr.unwrap_or_else(|| recipe.peak_rate(update)),
@@ -180,7 +189,9 @@ impl Settings {
         };
         let kernels =
             self.kernels.parse().map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
-        Ok(Numbers { precision, float_streams: self.float_streams, kernels })
+        let saved =
+            self.saved.parse().map_err(|error| Failure::new(format!("the run's settings: {error}")))?;
+        Ok(Numbers { precision, float_streams: self.float_streams, kernels, saved })
     }
 
     /// An error if the network does not take this data.

@@ -274,11 +274,7 @@ impl TextRun {
         let (mut total, mut right, mut count) = (0.0, 0, 0);
         let batches = (0..).map_while(|position| self.testing_batch(position));
         for Batch { tokens, targets, padding, asked } in batches {
-            let pass = Pass::evaluation()
-                .arithmetic(numbers.arithmetic())
-                .precision(numbers.precision())
-                .kernels(numbers.kernels)
-                .side(Side::new().with(padding));
+            let pass = numbers.on(Pass::evaluation()).side(Side::new().with(padding));
             let tape = network.record(tokens, targets, pass, Strategy::Reprop)?;
             let here = asked.dims()[0];
             total += f64::from(tape.loss()) * here as f64;

@@ -1,6 +1,8 @@
-//! `reprop verify`: every strategy's gradients against stored ones, bit for bit, and against finite differences.
+//! `reprop verify`: every strategy's gradients against stored ones, bit for bit, and against finite differences. Where saved tensors
+//! are kept in 16 bits, against those stored in four bytes, within what the format allows.
 
 mod differences;
+mod nearness;
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +11,8 @@ use anyhow::Context as _;
 use burn::optim::GradientsParams;
 use burn::tensor::TensorData;
 use reprop::{
-    Arithmetic, Meter, Pass, Precision, Strategy, gradient_digest, named_gradients, named_parameters,
-    parameter_count,
+    Arithmetic, Meter, Pass, Precision, Storage, Strategy, gradient_digest, named_gradients,
+    named_parameters, parameter_count,
 };
 use serde::Serialize;
 
@@ -19,6 +21,7 @@ use crate::failure::Failure;
 use crate::options::{Format, Global, Numbers, VerifyOptions};
 use crate::safetensors_file;
 use crate::sample::{Noise, Sample, Scored, Trial, with_model};
+use nearness::Farthest;
 
 #[derive(Serialize)]
 struct Verdict {
@@ -27,6 +30,9 @@ struct Verdict {
     loss: f32,
     gradient_digest: String,
     strategies: Vec<StrategyVerdict>,
+    /// What saved tensors are kept in, and what that allows, if it is not f32.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<Rounded>,
     /// The worst relative difference to a central difference, over all parameters.
     worst_difference: f64,
     worst_parameter: String,
@@ -39,6 +45,25 @@ struct StrategyVerdict {
     gradient_digest: String,
     /// Parameters whose gradients differ from stored ones in any bit.
     differing: Vec<String>,
+    /// Of all parameters' gradients, the one farthest from that stored in f32, if saved tensors are rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    farthest: Option<Farthest>,
+}
+
+impl StrategyVerdict {
+    /// Whether gradients are what they should be.
+    fn passes(&self) -> bool {
+        match &self.farthest {
+            Some(farthest) => farthest.error <= farthest.at_most,
+            None => self.differing.is_empty(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Rounded {
+    format: String,
+    at_most: f64,
 }
 
 /// Verifies, prints the verdict, and fails if there is any difference.
@@ -49,6 +74,7 @@ pub fn run(global: &Global, options: &VerifyOptions) -> Result<(), Failure> {
         name: options.model.clone(),
         batch: options.batch,
         numbers: options.numbers,
+        has_kinks: nearness::has_kinks(&model),
         seed: global.seed,
         dump: options.dump.as_deref(),
     };
@@ -60,7 +86,8 @@ pub fn run(global: &Global, options: &VerifyOptions) -> Result<(), Failure> {
     if verdict.passed {
         return Ok(());
     }
-    let differing: usize = verdict.strategies.iter().map(|strategy| strategy.differing.len()).sum();
+    let differing = verdict.strategies.iter().filter(|strategy| !strategy.passes());
+    let differing: usize = differing.map(|strategy| strategy.differing.len()).sum();
     Err(Failure::new(format!(
         "{differing} gradients differ from stored ones; the worst difference to finite differences is {:.2e} in {}",
         verdict.worst_difference, verdict.worst_parameter
@@ -71,17 +98,19 @@ struct Verification<'o> {
     name: String,
     batch: usize,
     numbers: Numbers,
+    has_kinks: bool,
     seed: u64,
     dump: Option<&'o Path>,
 }
 
 impl Verification<'_> {
     fn pass(&self) -> Pass {
-        Pass::training(self.seed)
-            .arithmetic(self.numbers.arithmetic())
-            .precision(self.numbers.precision())
-            .kernels(self.numbers.kernels)
-            .meter(Meter::new())
+        self.numbers.on(Pass::training(self.seed)).meter(Meter::new())
+    }
+
+    /// The pass whose gradients are right.
+    fn exact(&self) -> Pass {
+        self.pass().saved_in(Storage::F32)
     }
 
     fn dump<const D: usize, N: Scored<D>>(
@@ -111,22 +140,27 @@ impl Trial for Verification<'_> {
         let step = |pass: Pass, strategy: Strategy| {
             network.step(sample.input.clone(), sample.target.clone(), pass, strategy)
         };
-        let stored = step(self.pass(), Strategy::Stored)?;
+        let stored = step(self.exact(), Strategy::Stored)?;
         let expected = named_gradients(&network, &stored.gradients);
-        let strategies = [Strategy::Reprop, Strategy::PaReprop]
+        let format = self.numbers.saved;
+        let saved = (format != Storage::F32).then(|| Rounded {
+            format: format.to_string(),
+            at_most: nearness::at_most(format, self.has_kinks),
+        });
+        let rounded = saved.as_ref().map(|_| Strategy::Stored);
+        let strategies = rounded
             .into_iter()
+            .chain([Strategy::Reprop, Strategy::PaReprop])
             .map(|strategy| {
                 let found = step(self.pass(), strategy)?.gradients;
-                let differing = named_gradients(&network, &found)
-                    .into_iter()
-                    .zip(&expected)
-                    .filter(|(found, expected)| found != *expected)
-                    .map(|(found, _)| found.0)
-                    .collect();
+                let named = named_gradients(&network, &found);
+                let differing = named.iter().zip(&expected).filter(|(found, expected)| found != expected);
+                let differing = differing.map(|(found, _)| found.0.clone()).collect();
                 Ok(StrategyVerdict {
                     strategy: strategy.to_string(),
                     gradient_digest: gradient_digest(&network, &found),
                     differing,
+                    farthest: saved.as_ref().map(|saved| Farthest::of(&named, &expected, saved.at_most)),
                 })
             })
             .collect::<Result<Vec<_>, Failure>>()?;
@@ -136,10 +170,10 @@ impl Trial for Verification<'_> {
         }
 
         // Rounding to the grid makes the loss a staircase, so differences are taken in floating point.
-        let float = || self.pass().arithmetic(Arithmetic::Float).precision(Precision::F32);
+        let float = || self.exact().arithmetic(Arithmetic::Float).precision(Precision::F32);
         let gradients = step(float(), Strategy::Stored)?.gradients;
         let (worst_parameter, worst_difference) = differences::worst(&network, sample, &gradients, float)?;
-        let equal = strategies.iter().all(|strategy| strategy.differing.is_empty());
+        let equal = strategies.iter().all(StrategyVerdict::passes);
         Ok(Verdict {
             model: self.name,
             parameters: parameter_count(&network),
@@ -147,6 +181,7 @@ impl Trial for Verification<'_> {
             gradient_digest: gradient_digest(&network, &stored.gradients),
             passed: (equal || self.numbers.float_streams) && worst_difference <= differences::TOLERANCE,
             strategies,
+            saved,
             worst_difference,
             worst_parameter,
         })
@@ -156,10 +191,16 @@ impl Trial for Verification<'_> {
 fn print(verdict: &Verdict) {
     println!("{}: {} parameters, loss {}", verdict.model, verdict.parameters, verdict.loss);
     println!("stored    {}", verdict.gradient_digest);
-    for StrategyVerdict { strategy, gradient_digest, differing } in &verdict.strategies {
-        let verdict = match differing.as_slice() {
-            [] => "equal bit for bit".to_owned(),
-            names => format!("{} gradients differ, first {}", names.len(), names[0]),
+    if let Some(Rounded { format, at_most }) = &verdict.saved {
+        println!(
+            "saved tensors in {format}: gradients within {at_most} of those stored in f32, by their norms"
+        );
+    }
+    for StrategyVerdict { strategy, gradient_digest, differing, farthest } in &verdict.strategies {
+        let verdict = match (differing.as_slice(), farthest) {
+            ([], _) => "equal bit for bit".to_owned(),
+            (_, Some(Farthest { error, parameter, .. })) => format!("at most {error:.1e}, in {parameter}"),
+            (names, None) => format!("{} gradients differ, first {}", names.len(), names[0]),
         };
         println!("{strategy:<9} {gradient_digest}  {verdict}");
     }

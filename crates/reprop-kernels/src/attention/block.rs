@@ -12,6 +12,7 @@ use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output};
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::workspace::{Buffer, Workspace};
 
 /// Sizes of the sub-block; `x` and `y` are batch x tokens x width.
@@ -51,6 +52,12 @@ pub struct AttentionSaved {
     qkv: Buffer,
     context: Buffer,
     probabilities: Option<Buffer>,
+}
+
+impl Rounds for AttentionSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        [&mut self.qkv, &mut self.context].into_iter().chain(&mut self.probabilities)
+    }
 }
 
 /// Where the gradients go; each is overwritten.

@@ -6,6 +6,7 @@ use super::heads::Rows;
 use crate::conv::{Depthwise, Images, Slide};
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::Base;
+use crate::sixteen::Rounds;
 use crate::workspace::{Buffer, Workspace};
 
 /// Side of the convolution, and its area.
@@ -37,6 +38,12 @@ pub struct PoolGrads<'a> {
 pub(super) struct PoolSaved {
     z: Buffer,
     stats: Buffer,
+}
+
+impl Rounds for PoolSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        [&mut self.z].into_iter()
+    }
 }
 
 impl Pool<'_> {

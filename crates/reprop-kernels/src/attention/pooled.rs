@@ -15,6 +15,7 @@ use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output};
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::workspace::{Buffer, Workspace};
 
 /// Parameters of the sub-block; `x` are images of `norm.width()` channels, and `y` as many as there are queries.
@@ -52,6 +53,14 @@ pub struct PooledSaved {
     value: PoolSaved,
     context: Buffer,
     probabilities: Option<Buffer>,
+}
+
+impl Rounds for PooledSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        let Self { stats: _, qkv, query, key, value, context, probabilities } = self;
+        let pools = query.values().chain(key.values()).chain(value.values());
+        [qkv, context].into_iter().chain(probabilities).chain(pools)
+    }
 }
 
 /// Where the gradients go; each is overwritten.

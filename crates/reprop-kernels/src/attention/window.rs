@@ -12,6 +12,7 @@ use crate::layer_norm::{LayerNorm, NormGrads};
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_chunks;
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
@@ -43,6 +44,12 @@ pub struct WindowAttention<'a> {
 /// What [`WindowAttention::vjp`] needs beside `x`.
 #[derive(Debug)]
 pub struct WindowSaved(AttentionSaved);
+
+impl Rounds for WindowSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        self.0.values()
+    }
+}
 
 /// Where the gradients go; each is overwritten.
 #[derive(Debug)]

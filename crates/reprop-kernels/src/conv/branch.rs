@@ -14,6 +14,7 @@ use crate::batch_norm::{BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, af
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::share::Shared;
+use crate::sixteen::Rounds;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace, beyond_caches};
 
@@ -51,6 +52,12 @@ pub struct BranchSaved {
     pub first: Moments,
     /// Of the second norm.
     pub second: Moments,
+}
+
+impl Rounds for BranchSaved {
+    fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
+        [&mut self.c1, &mut self.c2].into_iter()
+    }
 }
 
 /// Where a layer's gradients go; each is overwritten.

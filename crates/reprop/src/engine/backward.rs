@@ -2,8 +2,8 @@
 
 use crate::network::Output;
 use crate::{
-    Activity, AnySaved, Block, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Result, Stem,
-    Streams,
+    Activity, AnySaved, Block, Gradients, Head, Held, Holder, Kept, Network, Pass, Piece, Result, Saved,
+    Stem, Streams,
 };
 
 use super::beside::Beside;
@@ -133,14 +133,20 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
         return Some(Descent { streams, gradients: dx });
     };
     let context = pass.context(STEM);
-    let saved = match stem {
-        StemTrail::Saved(saved) => saved,
+    let (saved, _held) = match stem {
+        StemTrail::Saved(saved) => {
+            let (saved, held) = saved.into_parts();
+            let saved = pass.restore(saved);
+            let whole = pass.stores().then(|| meter.hold(Holder::Ends, saved.bytes()));
+            (saved, (held, whole))
+        }
         StemTrail::Rerun(input) => {
             let again = || network.stem().forward_saving(input, &context).1;
-            meter.keep(Holder::Ends, pass.note(Activity::Recover, STEM, again))
+            let saved = pass.note(Activity::Recover, STEM, again);
+            let held = meter.hold(Holder::Ends, saved.bytes());
+            (saved, (held, None))
         }
     };
-    let (saved, _held) = saved.into_parts();
     pass.note(Activity::Grads, STEM, || network.stem().vjp(saved, dx, &context, gradients));
     None
 }
@@ -284,8 +290,8 @@ fn grads<const D: usize>(
         let (dy, held_dy) = dy.into_parts();
         let (saved, held) = saved.into_parts();
         let dx = pass.note(Activity::Grads, FIRST_PIECE + index, || match pieces[index] {
-            Piece::Block(block) => block.grads(saved, dy, &context, gradients),
-            Piece::Transition(transition) => transition.vjp(saved, dy, &context, gradients),
+            Piece::Block(block) => block.grads(pass.restore(saved), dy, &context, gradients),
+            Piece::Transition(transition) => transition.vjp(pass.restore(saved), dy, &context, gradients),
         });
         used.extend(overlap.then_some(held));
         drop(held_dy);

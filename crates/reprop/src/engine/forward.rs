@@ -7,7 +7,9 @@ use burn::tensor::Tensor;
 use crate::arithmetic::RangeWatch;
 use crate::network::{Input, Output, Target, is_trainable};
 use crate::strategy::Layout;
-use crate::{Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Stem, Strategy, Streams};
+use crate::{
+    Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Saved, Stem, Strategy, Streams,
+};
 use crate::{host, kernels};
 
 use super::snapshots::Snapshots;
@@ -203,7 +205,8 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
             (network.stem().forward(input.clone(), &context), StemTrail::Rerun(input))
         } else {
             let (streams, saved) = network.stem().forward_saving(input, &context);
-            (streams, StemTrail::Saved(meter.keep(Holder::Ends, saved)))
+            let _whole = pass.stores().then(|| meter.hold(Holder::Ends, saved.bytes()));
+            (streams, StemTrail::Saved(meter.keep(Holder::Ends, pass.store(saved))))
         }
     });
     pass.check_precision(&streams.x1.device())?;
@@ -243,12 +246,19 @@ fn record_piece<const D: usize>(
 ) -> (Kept<Streams<D>>, Recorded<D>) {
     let meter = pass.metering();
     let context = pass.context(FIRST_PIECE + index);
-    let scratch = Scratch::of(piece, streams.value().dims(), &context);
-    let _scratch = meter.hold(Holder::Scratch, scratch.forward);
-    let (streams, held) = streams.into_parts();
     let is_block = matches!(piece, Piece::Block(_));
     let recovers = is_block && !layout.keeps(index, true);
     let reruns = !is_block && (!layout.keeps(index, false) || pass.recomputes_transitions());
+    let saves_lean = is_block && !recovers && layout.saves_lean();
+    let context = if saves_lean { context.recovering() } else { context };
+    let dims = streams.value().dims();
+    let scratch = if recovers || reruns {
+        Scratch::of(piece, dims, &context)
+    } else {
+        Scratch::keeping(piece, dims, pass, &context)
+    };
+    let _scratch = meter.hold(Holder::Scratch, scratch.forward);
+    let (streams, held) = streams.into_parts();
     // What is kept of the input is what was in flight: the same bytes, counted once.
     let (held, input) = if reruns || (!recovers && needs_its_output(below.last())) {
         (None, Some(held.keep(streams.clone())))
@@ -258,14 +268,13 @@ fn record_piece<const D: usize>(
     let (next, way) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
         Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass), Way::Recover),
         Piece::Block(block) => {
-            let context = if layout.saves_lean() { context.recovering() } else { context };
             let (next, saved) = block.forward_saving(streams, &context);
-            (next, Way::Saved(meter.keep(Holder::Blocks, saved)))
+            (next, Way::Saved(meter.keep(Holder::Blocks, pass.store(saved))))
         }
         Piece::Transition(_) if reruns => (pass_through(piece, index, streams, pass), Way::Rerun),
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
-            (enter(next, pass), Way::Saved(meter.keep(Holder::Transitions, saved)))
+            (enter(next, pass), Way::Saved(meter.keep(Holder::Transitions, pass.store(saved))))
         }
     });
     drop(held);

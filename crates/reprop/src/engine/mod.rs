@@ -27,7 +27,7 @@ mod stage;
 mod trail;
 mod walk;
 
-use crate::{BlockFootprint, Context, Piece};
+use crate::{BlockFootprint, Context, Pass, Piece};
 
 pub use backward::{Descent, Tape};
 pub(crate) use forward::{batch_of, inverse, predict, record, streams};
@@ -50,13 +50,33 @@ struct Scratch {
 impl Scratch {
     /// For streams of shape `dims` that enter `piece`.
     fn of<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> Self {
+        Self::told(piece, dims, context).into()
+    }
+
+    /// The same, for a piece that keeps what it saved as the pass says.
+    fn keeping<const D: usize>(
+        piece: Piece<'_, D>,
+        dims: [usize; D],
+        pass: &Pass,
+        context: &Context<'_>,
+    ) -> Self {
+        let told = Self::told(piece, dims, context);
+        if pass.stores() { told.stored().into() } else { told.into() }
+    }
+
+    fn told<const D: usize>(piece: Piece<'_, D>, dims: [usize; D], context: &Context<'_>) -> BlockFootprint {
         let told = match piece {
             Piece::Block(block) => block.footprint(dims, context),
             Piece::Transition(transition) => transition
                 .footprint(dims, context)
                 .map(|(dims, told)| BlockFootprint::of_transition(dims, told)),
         };
-        let BlockFootprint { forward, recover, grads, reverse, .. } = told.unwrap_or_default();
+        told.unwrap_or_default()
+    }
+}
+
+impl From<BlockFootprint> for Scratch {
+    fn from(BlockFootprint { forward, recover, grads, reverse, .. }: BlockFootprint) -> Self {
         Self { forward, recover, grads, reverse }
     }
 }

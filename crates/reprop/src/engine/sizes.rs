@@ -15,6 +15,8 @@ pub(crate) struct Sizes {
     /// Both streams as they leave the stem.
     pub(super) streams: u64,
     pub(super) stem: Footprint,
+    /// What is kept of what the stem saved, beside all of it for a moment, if that is not the same.
+    pub(super) stem_kept: Option<u64>,
     pub(super) pieces: Vec<PieceSizes>,
     pub(super) head: Footprint,
     /// Whether the pass recomputes transitions whatever the mode.
@@ -31,6 +33,10 @@ pub(super) struct PieceSizes {
     /// Both streams as they leave the piece.
     pub streams: u64,
     pub size: BlockFootprint,
+    /// The same where it keeps what it saved.
+    pub kept: BlockFootprint,
+    /// The same where that is no more than a recovery would.
+    pub kept_lean: BlockFootprint,
 }
 
 impl Sizes {
@@ -50,21 +56,28 @@ impl Sizes {
             let place = FIRST_PIECE + index;
             let context = pass.context(place);
             let work = dims.iter().product::<usize>() as f64 * dims[D - 1] as f64;
-            let (is_block, size) = match piece {
-                Piece::Block(block) => (true, block.footprint(dims, &context).ok_or_else(unknown(place))?),
+            let (is_block, size, lean) = match piece {
+                Piece::Block(block) => {
+                    let told = |context| block.footprint(dims, &context).ok_or_else(unknown(place));
+                    (true, told(context)?, told(context.recovering())?)
+                }
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context).ok_or_else(unknown(place))?;
                     dims = next;
-                    (false, BlockFootprint::of_transition(next, size))
+                    let size = BlockFootprint::of_transition(next, size);
+                    (false, size, size)
                 }
             };
-            pieces.push(PieceSizes { is_block, work, streams: streams(dims), size });
+            let keeping = |size: BlockFootprint| if pass.stores() { size.stored() } else { size };
+            let (kept, kept_lean) = (keeping(size), keeping(lean));
+            pieces.push(PieceSizes { is_block, work, streams: streams(dims), size, kept, kept_lean });
         }
         let place = FIRST_PIECE + pieces.len();
         let head = network.head().footprint(dims, &pass.context(place)).ok_or_else(unknown(place))?;
         let recompute_transitions = pass.recomputes_transitions();
         let spills = pass.spilling().is_some();
-        Ok(Self { streams: first, stem, pieces, head, recompute_transitions, spills })
+        let stem_kept = pass.stores().then_some(stem.saved - stem.spared);
+        Ok(Self { streams: first, stem, stem_kept, pieces, head, recompute_transitions, spills })
     }
 
     /// Both streams as they enter the piece at `index`.

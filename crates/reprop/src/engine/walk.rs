@@ -5,7 +5,7 @@ use std::ops::Range;
 use reprop_schedule::Action;
 
 use crate::planner::Inputs;
-use crate::{Held, Holder, Meter};
+use crate::{BlockFootprint, Held, Holder, Meter};
 
 use super::segments::Segments;
 use super::{Sizes, snapshots};
@@ -26,6 +26,14 @@ struct Counted {
     input: Option<Held>,
 }
 
+/// What is counted of a piece whose gradients can be computed.
+struct Ready {
+    index: usize,
+    held: Held,
+    /// Temporaries of its gradients.
+    grads: u64,
+}
+
 /// What a backward begins with.
 enum Above {
     /// The streams that the head is given.
@@ -38,10 +46,18 @@ impl Walk<'_> {
     /// Once there and once back.
     pub fn at_once(&self, kept: impl Fn(usize) -> bool) {
         let Self { sizes, meter, .. } = *self;
-        let _stem = meter.hold(Holder::Ends, sizes.stem.saved);
+        let whole = || meter.hold(Holder::Ends, sizes.stem.saved);
+        let _stem = match sizes.stem_kept {
+            Some(kept) => {
+                let _whole = whole();
+                meter.hold(Holder::Ends, kept)
+            }
+            None => whole(),
+        };
         let streams = meter.hold(Holder::Streams, sizes.streams);
         let (streams, rest) = self.record(0..sizes.pieces.len(), streams, kept);
-        self.backward(rest, Above::Head(streams), false);
+        let _gradients = self.backward(rest, Above::Head(streams), false);
+        let _whole = sizes.stem_kept.map(|_| whole());
     }
 
     /// As a schedule says, as in `Snapshots`.
@@ -116,6 +132,12 @@ impl Walk<'_> {
         streams
     }
 
+    /// What a piece needs that keeps what it saved.
+    fn kept(&self, index: usize) -> BlockFootprint {
+        let piece = &self.sizes.pieces[index];
+        if self.saves_lean { piece.kept_lean } else { piece.kept }
+    }
+
     /// As `forward::record_pieces`.
     fn record(
         &self,
@@ -127,12 +149,12 @@ impl Walk<'_> {
         let mut rest = Vec::new();
         for index in range {
             let piece = &sizes.pieces[index];
-            let _scratch = meter.hold(Holder::Scratch, piece.size.forward);
+            let size = if kept(index) { self.kept(index) } else { piece.size };
+            let _scratch = meter.hold(Holder::Scratch, size.forward);
             let recomputes = !piece.is_block && !kept(index);
             let keeps_input = recomputes || kept(index) && self.recovers(&rest, false);
             let (held, input) = if keeps_input { (None, Some(streams)) } else { (Some(streams), None) };
-            let bytes = if self.saves_lean { piece.size.recovered } else { piece.size.saved };
-            let saved = kept(index).then(|| meter.hold(Holder::Blocks, bytes));
+            let saved = kept(index).then(|| meter.hold(Holder::Blocks, size.saved));
             drop(held);
             streams = meter.hold(Holder::Streams, piece.streams);
             rest.push(Counted { index, saved, input });
@@ -172,14 +194,14 @@ impl Walk<'_> {
             let below = if overlap {
                 // Either half may be ahead of the other, so that the largest gradients of the one count throughout the
                 // other.
-                let largest = ready.iter().map(|&(index, _)| sizes.below(index)).max().unwrap_or(0);
+                let largest = ready.iter().map(|ready| sizes.below(ready.index)).max().unwrap_or(0);
                 let _more = meter.hold(Holder::StreamGradients, largest.saturating_sub(gradients.bytes()));
                 self.recover(&mut rest, &mut output, hand_down, true)
             } else {
                 Vec::new()
             };
             let mut used = Vec::new();
-            for (index, held) in ready {
+            for Ready { index, held, .. } in ready {
                 used.extend(overlap.then_some(held));
                 drop(gradients);
                 gradients = meter.hold(Holder::StreamGradients, sizes.below(index));
@@ -216,11 +238,10 @@ impl Walk<'_> {
     }
 
     /// As `Front::scratch`.
-    fn scratch(&self, ready: &[(usize, Held)], rest: &[Counted], beyond: bool) -> u64 {
-        let size = |index: usize| self.sizes.pieces[index].size;
-        let grads = ready.iter().map(|&(index, _)| size(index).grads);
-        let reached = rest.iter().rev().take(self.reach(rest, beyond));
-        let recover = reached.filter(|piece| piece.saved.is_none()).map(|piece| size(piece.index).recover);
+    fn scratch(&self, ready: &[Ready], rest: &[Counted], beyond: bool) -> u64 {
+        let grads = ready.iter().map(|ready| ready.grads);
+        let reached = rest.iter().rev().take(self.reach(rest, beyond)).filter(|piece| piece.saved.is_none());
+        let recover = reached.map(|piece| self.sizes.pieces[piece.index].size.recover);
         grads.chain(recover).max().unwrap_or(0)
     }
 
@@ -231,23 +252,26 @@ impl Walk<'_> {
         output: &mut Option<Held>,
         hand_down: bool,
         beyond: bool,
-    ) -> Vec<(usize, Held)> {
+    ) -> Vec<Ready> {
         let mut ready = Vec::new();
         for _ in 0..self.reach(rest, beyond) {
             let Some(Counted { index, saved, input }) = rest.pop() else { break };
-            if let Some(saved) = saved {
-                ready.push((index, saved));
+            let piece = &self.sizes.pieces[index];
+            if let Some(held) = saved {
+                ready.push(Ready { index, held, grads: self.kept(index).grads });
                 *output = input;
                 continue;
             }
-            let piece = &self.sizes.pieces[index];
+            let grads = piece.size.grads;
             *output = None;
             if piece.is_block {
-                ready.push((index, self.meter.hold(Holder::Blocks, piece.size.recovered)));
+                let held = self.meter.hold(Holder::Blocks, piece.size.recovered);
+                ready.push(Ready { index, held, grads });
                 *output =
                     self.recovers(rest, hand_down).then(|| self.meter.hold(Holder::Streams, piece.streams));
             } else {
-                ready.push((index, self.meter.hold(Holder::Transitions, piece.size.saved)));
+                let held = self.meter.hold(Holder::Transitions, piece.size.saved);
+                ready.push(Ready { index, held, grads });
                 *output = input.filter(|_| self.recovers(rest, hand_down));
             }
         }

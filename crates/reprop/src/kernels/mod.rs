@@ -21,4 +21,4 @@ pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
 pub(crate) use packed::{Packed, RowsWeight, Use};
 pub(crate) use streams::{enter, in_range};
-pub(crate) use workspace::lent;
+pub(crate) use workspace::{lent, spared};

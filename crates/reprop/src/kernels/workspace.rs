@@ -117,3 +117,9 @@ impl Workspace {
 pub(crate) fn lent(lens: impl IntoIterator<Item = usize>) -> u64 {
     lens.into_iter().map(|len| reprop_kernels::Workspace::bytes(len) as u64).sum()
 }
+
+/// By how many bytes less buffers of these lengths take in 16 bits.
+pub(crate) fn spared(lens: impl IntoIterator<Item = usize>) -> u64 {
+    let less = |len: usize| lent([len]) - lent([len.div_ceil(2)]);
+    lens.into_iter().map(less).sum()
+}

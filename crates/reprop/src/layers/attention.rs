@@ -254,6 +254,7 @@ impl BurnWay<3> for Attention {
         let saved = 4 * (stream + rows) + half * (4 * stream + scores);
         Footprint {
             saved,
+            spared: saved / 2,
             // The last group's scores, twice, beside its scaled queries, before `p v` and the output are there; or the
             // output twice; or `q k v` twice.
             forward: [half * group, half * 2 * stream, half * 3 * stream.saturating_sub(scores)]

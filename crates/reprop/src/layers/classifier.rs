@@ -140,6 +140,6 @@ impl Head<3> for Classifier {
     fn footprint(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> Option<Footprint> {
         let normed = if self.averages_first { 1 } else { tokens };
         let features = (batch * (normed * (2 * width + 1) + self.classes) * size_of::<f32>()) as u64;
-        Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features })
+        Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features, spared: 0 })
     }
 }

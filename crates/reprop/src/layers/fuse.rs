@@ -15,8 +15,8 @@ use reprop_kernels::fuse::FuseSaved as KernelSaved;
 use super::Initial;
 use super::linear::{linear, linear_input_vjp, linear_weights_vjp, value};
 use super::mlp::{density, distribution};
-use crate::kernels::{Packed, Use, lent};
-use crate::{Context, Footprint, Gradients, Precision, Saved, Streams};
+use crate::kernels::{Packed, Use, lent, spared};
+use crate::{Context, Footprint, Gradients, Precision, Saved, Storing, Streams};
 
 /// A perceptron over both streams.
 ///
@@ -52,6 +52,14 @@ impl Saved for FuseSaved {
                 Hidden::Burn(h) => h.bytes(),
                 Hidden::Fused { bytes, .. } => *bytes,
             }
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.streams.store(storing);
+        match &mut self.hidden {
+            Hidden::Burn(h) => h.store(storing),
+            Hidden::Fused { kernel, bytes } => *bytes = bytes.saturating_add_signed(-storing.kernel(kernel)),
+        }
     }
 }
 
@@ -122,6 +130,7 @@ impl Fuse {
             let (hidden, packed) = (rows * 2 * width, self.packed_bytes());
             return Footprint {
                 saved: 2 * stream + lent([hidden]),
+                spared: stream + spared([hidden]),
                 forward: packed,
                 // Both streams' gradients, and that of `h`.
                 vjp: packed + 2 * stream + lent([hidden]),
@@ -129,8 +138,10 @@ impl Fuse {
         }
         let half = context.precision().bytes();
         let (hidden, outputs) = ((rows * 2 * width) as u64, (rows * self.outputs) as u64);
+        let saved = 2 * stream + half * hidden;
         Footprint {
-            saved: 2 * stream + half * hidden,
+            saved,
+            spared: saved / 2,
             // `gelu(h)`, and the one stream twice.
             forward: half * (hidden + outputs),
             // The derivative of `h`, twice; then the gradients of both streams.

@@ -208,7 +208,8 @@ impl Stem<3> for Language {
     fn footprint(&self, batch: usize, _: &Context<'_>) -> Option<([usize; 3], Footprint)> {
         let rows = (batch * self.length) as u64;
         let stream = rows * (self.width * size_of::<f32>()) as u64;
-        let size = Footprint { saved: rows * size_of::<i64>() as u64, forward: stream, vjp: stream };
+        let saved = rows * size_of::<i64>() as u64;
+        let size = Footprint { saved, forward: stream, vjp: stream, spared: 0 };
         Some(([batch, self.length, self.width], size))
     }
 }
@@ -281,6 +282,6 @@ impl Head<3> for Language {
         let scores = asked * self.vocabulary as u64 * float;
         let stream = (batch * places * width) as u64 * float;
         let saved = asked * (3 * width as u64 + 2) * float + scores + asked * size_of::<i64>() as u64;
-        Some(Footprint { saved, forward: stream + 2 * scores, vjp: 2 * scores + stream })
+        Some(Footprint { saved, forward: stream + 2 * scores, vjp: 2 * scores + stream, spared: 0 })
     }
 }

@@ -8,7 +8,7 @@ use reprop_kernels::conv::{Images, Slide, pool};
 use reprop_kernels::heap::blank;
 
 use crate::kernels::{Floats, tensor};
-use crate::{Context, Saved};
+use crate::{Context, Saved, Storing};
 
 const KERNEL: usize = 3;
 const PADDING: usize = 1;
@@ -38,6 +38,22 @@ impl Saved for MaxSaved {
             Self::Fused(_) => 0,
         }
     }
+
+    /// Fused, they are [shared](Self::share) by who holds them.
+    fn store(&mut self, storing: &Storing<'_>) {
+        if let Self::Burn(saved) = self {
+            saved.store(storing);
+        }
+    }
+}
+
+impl MaxSaved {
+    /// Takes over the tokens as they are held now.
+    pub fn share(&mut self, x: &Tensor<3>) {
+        if let Self::Fused(saved) = self {
+            saved.0 = x.clone();
+        }
+    }
 }
 
 impl MaxPool {
@@ -50,10 +66,11 @@ impl MaxPool {
         context.fuses(&x.device())
     }
 
-    /// Bytes that it saves of `[batch, tokens, width]`, if it does not run on fused kernels.
-    pub fn burn_saved_bytes(self, [batch, tokens, width]: [usize; 3]) -> u64 {
+    /// Bytes that it saves of `[batch, tokens, width]`, if it does not run on fused kernels, and by how much less in 16 bits.
+    pub fn burn_saved_bytes(self, [batch, tokens, width]: [usize; 3]) -> (u64, u64) {
         let places = batch * self.pooled_side().pow(2) * width;
-        (batch * tokens * width * size_of::<f32>() + places * size_of::<i32>()) as u64
+        let images = (batch * tokens * width * size_of::<f32>()) as u64;
+        (images + (places * size_of::<i32>()) as u64, images / 2)
     }
 
     /// `[batch, side * side, width] -> [batch, pooled tokens, width]`

@@ -20,7 +20,7 @@ use super::fuse::{Fuse, FuseSaved};
 use super::linear::{linear, linear_vjp};
 use super::norm::{affine, norm_vjp, normalise};
 use crate::kernels::{Packed, Use, lent};
-use crate::{AnySaved, Context, Footprint, Gradients, Precision, Saved, Streams, Transition};
+use crate::{AnySaved, Context, Footprint, Gradients, Precision, Saved, Storing, Streams, Transition};
 
 /// Settings of a [`Merge`].
 #[derive(Config, Debug)]
@@ -89,6 +89,14 @@ impl Saved for MergeSaved {
                 TokensSaved::Burn(saved) => saved.bytes(),
                 TokensSaved::Fused(saved) => saved.0.bytes() + lent([saved.1.len()]),
             }
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.fuse.store(storing);
+        match &mut self.tokens {
+            TokensSaved::Burn(saved) => saved.store(storing),
+            TokensSaved::Fused(saved) => saved.0.store(storing),
+        }
     }
 }
 
@@ -166,16 +174,18 @@ impl Transition<3> for Merge {
         let merged = batch * tokens / 4;
         let stream = (batch * tokens * width * size_of::<f32>()) as u64;
         let fuse = self.fuse.footprint(dims, context);
-        let (saved, forward, vjp) = if self.fuses(context) {
+        let (saved, spared, forward, vjp) = if self.fuses(context) {
             let packed = Packed::bytes(4 * width, 2 * width);
             // The norm's output.
-            (stream + lent([2 * merged]), packed, packed + lent([merged * 4 * width]))
+            (stream + lent([2 * merged]), stream / 2, packed, packed + lent([merged * 4 * width]))
         } else {
             // Tokens before and after they are merged, and the norm's output; their gradients.
-            (stream + (merged * size_of::<f32>()) as u64, 2 * stream, 3 * stream)
+            let saved = stream + (merged * size_of::<f32>()) as u64;
+            (saved, saved / 2, 2 * stream, 3 * stream)
         };
         let size = Footprint {
             saved: fuse.saved + saved,
+            spared: fuse.spared + spared,
             forward: forward.max(fuse.forward.saturating_sub(saved)),
             // Gradients of the output, of half as much, and of the fused stream.
             vjp: (vjp + stream + stream / 2).max((fuse.vjp + stream).saturating_sub(saved)),

@@ -136,8 +136,10 @@ impl BurnWay<3> for Mlp {
         let half = context.precision().bytes();
         let masked = if context.masks(self.dropout, self.drop_path) { 4 * stream } else { 0 };
         let weight = 4 * self.hidden as u64 * width as u64;
+        let saved = 4 * (stream + rows) + half * hidden;
         Footprint {
-            saved: 4 * (stream + rows) + half * hidden,
+            saved,
+            spared: saved / 2,
             // `gelu(h)`, beside the output twice.
             forward: half * (hidden + stream),
             // The derivative and `P(h)`, or the gradient of `gelu(h)`, twice; or `gelu(h)` and the weight's gradient.

@@ -201,7 +201,8 @@ impl Stem<3> for Patches {
             (row, 0)
         };
         let normed = if self.norm.is_some() { stream + rows } else { 0 };
-        let size = Footprint { saved: pixels + normed, forward: stream + packed, vjp: stream };
+        let saved = pixels + normed;
+        let size = Footprint { saved, forward: stream + packed, vjp: stream, spared: saved / 2 };
         Some(([batch, tokens, self.width], size))
     }
 }

@@ -115,6 +115,6 @@ impl Head<4> for PoolClassifier {
 
     fn footprint(&self, [batch, _, _, channels]: [usize; 4], _: &Context<'_>) -> Option<Footprint> {
         let features = (batch * (2 * channels + self.classes) * size_of::<f32>()) as u64;
-        Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features })
+        Some(Footprint { saved: features, forward: 3 * features, vjp: 3 * features, spared: 0 })
     }
 }

@@ -208,6 +208,7 @@ impl BurnWay<3> for PooledAttention {
         let saved = 4 * (here + (batch * tokens) as u64) + half * (3 * here + scores + queries) + pools;
         Footprint {
             saved,
+            spared: saved / 2,
             // Scores, twice, beside pooled queries, keys and values; or `q k v` twice.
             forward: (half * scores + pools).max(half * 3 * here).saturating_sub(half * queries),
             // The gradient of the scores, twice, beside the pooled ones and their gradients; or that of `q k v`, twice.

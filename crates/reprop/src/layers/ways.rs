@@ -7,10 +7,11 @@ use burn::tensor::Tensor;
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::heap::blank;
 use reprop_kernels::output::{Base, Output};
+use reprop_kernels::sixteen::Rounds;
 
 use super::site;
-use crate::kernels::{Use, onto, tensor, update, value};
-use crate::{Context, Direction, Footprint, Gradients, Residual, Saved};
+use crate::kernels::{Use, lent, onto, spared, tensor, update, value};
+use crate::{Context, Direction, Footprint, Gradients, Residual, Saved, Storing};
 
 /// The rates at which a sub-block's output is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +71,7 @@ pub trait BurnWay<const D: usize>: Send + Sync {
 /// A sub-block on fused kernels. Written beside [`BurnWay`], it writes [`Residual`].
 pub trait FusedWay<const D: usize>: BurnWay<D> {
     /// What the kernel saves for its derivative, beside the input.
-    type KernelSaved: Send + 'static;
+    type KernelSaved: Rounds + Send + 'static;
     /// Parameters as the kernel takes them.
     type Parts<'p>: FusedParts<D, Saved = Self::KernelSaved>;
 
@@ -95,11 +96,38 @@ pub trait FusedWay<const D: usize>: BurnWay<D> {
         gradients: &mut Gradients,
     );
 
-    /// Bytes that a [`FusedSaved`] holds, the input among them.
-    fn fused_saved_bytes(&self, dims: [usize; D], context: &Context<'_>) -> u64;
+    /// The kernel's part of a [`FusedSaved`].
+    fn kernel_saved(&self, dims: [usize; D], context: &Context<'_>) -> KernelLens;
 
-    /// What the fused way needs, masks not counted.
-    fn fused_footprint(&self, dims: [usize; D], context: &Context<'_>) -> Footprint;
+    /// By how much a forward and a vjp exceed what is saved, masks not counted: see [`Footprint`].
+    fn fused_scratch(&self, dims: [usize; D], context: &Context<'_>) -> FusedScratch;
+}
+
+/// Floats of the buffers that a kernel saves.
+#[derive(Default)]
+pub struct KernelLens {
+    /// Of those that stay as they are.
+    pub statistics: Vec<usize>,
+    /// Of those that may be [rounded](Rounds).
+    pub values: Vec<usize>,
+}
+
+impl KernelLens {
+    /// Bytes that they and an input of so many floats hold, and by how much less in 16 bits.
+    fn bytes(self, input: usize) -> (u64, u64) {
+        let Self { statistics, values } = self;
+        let less = spared(values.iter().copied());
+        let saved = lent(statistics.into_iter().chain(values));
+        (saved + (input * size_of::<f32>()) as u64, less + (input * size_of::<u16>()) as u64)
+    }
+}
+
+/// Bytes of temporaries on fused kernels.
+pub struct FusedScratch {
+    /// As [`Footprint::forward`].
+    pub forward: u64,
+    /// As [`Footprint::vjp`].
+    pub vjp: u64,
 }
 
 /// A sub-block's parameters, with which its kernel runs.
@@ -139,11 +167,27 @@ pub enum Ways<const D: usize, B, K> {
     Fused(Box<FusedSaved<D, K>>),
 }
 
-impl<const D: usize, B: Saved, K: Send + 'static> Saved for Ways<D, B, K> {
+impl<const D: usize, K: Rounds> FusedSaved<D, K> {
+    fn store(&mut self, storing: &Storing<'_>) {
+        let before = self.x.bytes();
+        self.x.store(storing);
+        let less = storing.kernel(&mut self.kernel);
+        self.bytes = (self.bytes + self.x.bytes() - before).saturating_add_signed(-less);
+    }
+}
+
+impl<const D: usize, B: Saved, K: Rounds + Send + 'static> Saved for Ways<D, B, K> {
     fn bytes(&self) -> u64 {
         match self {
             Self::Burn(saved) => saved.bytes(),
             Self::Fused(saved) => saved.bytes,
+        }
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        match self {
+            Self::Burn(saved) => saved.store(storing),
+            Self::Fused(saved) => saved.store(storing),
         }
     }
 }
@@ -163,7 +207,8 @@ fn fused_saved<const D: usize, T: FusedWay<D>>(
     kernel: T::KernelSaved,
     context: &Context<'_>,
 ) -> Ways<D, T::BurnSaved, T::KernelSaved> {
-    let bytes = sub_block.fused_saved_bytes(x.dims(), context);
+    let dims = x.dims();
+    let (bytes, _) = sub_block.kernel_saved(dims, context).bytes(dims.iter().product());
     Ways::Fused(Box::new(FusedSaved { x, kernel, bytes }))
 }
 
@@ -266,7 +311,8 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         }
         let stream = (self.output_dims(dims).iter().product::<usize>() * size_of::<f32>()) as u64;
         let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
-        let Footprint { saved, forward, vjp } = self.fused_footprint(dims, context);
-        Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks })
+        let FusedScratch { forward, vjp } = self.fused_scratch(dims, context);
+        let (saved, spared) = self.kernel_saved(dims, context).bytes(dims.iter().product());
+        Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks, spared })
     }
 }

@@ -10,9 +10,9 @@ use burn::module::Module;
 
 use super::fuse::{Fuse, FuseSaved};
 use super::max_pool::{MaxPool, MaxSaved};
-use super::ways::FusedWay;
+use super::ways::{FusedWay, Ways};
 use super::{Initial, Mlp, MlpConfig, PooledAttention, PooledAttentionConfig};
-use crate::{AnySaved, Context, Footprint, Gradients, Residual, Saved, Streams, Transition};
+use crate::{AnySaved, Context, Footprint, Gradients, Residual, Saved, Storing, Streams, Transition};
 
 /// Queries and the residual path are pooled by this.
 const STRIDE: usize = 2;
@@ -86,6 +86,16 @@ impl Saved for WidenSaved {
     fn bytes(&self) -> u64 {
         self.fuse.bytes() + self.pool.bytes() + self.attention.bytes() + self.mlp.bytes()
     }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.fuse.store(storing);
+        self.pool.store(storing);
+        self.attention.store(storing);
+        self.mlp.store(storing);
+        if let Ways::Fused(attention) = &self.attention {
+            self.pool.share(&attention.x);
+        }
+    }
 }
 
 impl Widen {
@@ -131,9 +141,11 @@ impl Transition<3> for Widen {
         let fuse = self.fuse.footprint(dims, context);
         let attention = Residual::footprint(&self.attention, wide, context)?;
         let mlp = Residual::footprint(&self.mlp, output, &context.branch(MLP))?;
-        let pool = if self.attention.fuses(context) { 0 } else { self.pool().burn_saved_bytes(wide) };
+        let (pool, pool_spared) =
+            if self.attention.fuses(context) { (0, 0) } else { self.pool().burn_saved_bytes(wide) };
         let size = Footprint {
             saved: fuse.saved + pool + attention.saved + mlp.saved,
+            spared: fuse.spared + pool_spared + attention.spared + mlp.spared,
             // The perceptron's result beside its sum; or attention's beside the pooled tokens, before the perceptron.
             forward: (mlp.forward + after).max((attention.forward + 2 * after).saturating_sub(mlp.saved)),
             // Gradients of the output, of attention's result and of the fused stream, beside what each part needs when

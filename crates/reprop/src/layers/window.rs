@@ -193,6 +193,7 @@ impl BurnWay<3> for WindowAttention {
         let saved = 4 * (stream + rows) + half * (4 * stream + scores);
         Footprint {
             saved,
+            spared: saved / 2,
             // The scores twice, before `p v` and the output are there; or the output in both orders.
             forward: (4 * 2 * scores).max(4 * 2 * stream).saturating_sub(half * scores + 4 * stream),
             // The gradient of the scores, twice, beside those of `p v` and of the output; or those of `q k v`, twice.

@@ -42,11 +42,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<S: Run> StagedJob<'_, S> {
-    fn numbered(&self, pass: Pass) -> Pass {
-        let Numbers { kernels, .. } = self.numbers;
-        pass.arithmetic(self.numbers.arithmetic()).precision(self.numbers.precision()).kernels(kernels)
-    }
-
     /// Whether a batch ends an epoch: replicas go through one together.
     fn ends_epoch(&self, batch: u64) -> bool {
         let replicas = self.pipeline.replicas;
@@ -67,7 +62,7 @@ impl<const D: usize, N: Piped<D>, S: Staged<D, N>> Job<D, N> for StagedJob<'_, S
     }
 
     fn pass(&self, worker: usize, batch: u64) -> Pass {
-        let pass = self.numbered(Pass::training(self.training.common().settings.seed).step(batch));
+        let pass = self.numbers.on(Pass::training(self.training.common().settings.seed).step(batch));
         let last = (worker + 1).is_multiple_of(self.pipeline.stages.len().max(1));
         pass.side(self.training.side(batch, last))
     }
@@ -77,7 +72,7 @@ impl<const D: usize, N: Piped<D>, S: Staged<D, N>> Job<D, N> for StagedJob<'_, S
     }
 
     fn evaluation_pass(&self, position: u64) -> Pass {
-        self.numbered(Pass::evaluation().side(self.training.test_side(position)))
+        self.numbers.on(Pass::evaluation().side(self.training.test_side(position)))
     }
 
     fn optimizer(&self) -> ModuleOptimizer {

@@ -13,8 +13,8 @@ use reprop_kernels::output::{Base, Output};
 use super::Attention;
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
-use crate::{Context, Footprint, Gradients, HiddenKeys, Workspace};
+use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
+use crate::{Context, Gradients, HiddenKeys, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -79,21 +79,20 @@ impl FusedWay<3> for Attention {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> u64 {
+    fn kernel_saved(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> KernelLens {
         let rows = batch * tokens;
         let probabilities = match self.keep(tokens, width, context) {
             Keep::Probabilities => Some(rows * self.heads * tokens.next_multiple_of(16)),
             Keep::Nothing => None,
         };
-        let stream = (rows * width * size_of::<f32>()) as u64;
-        stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
+        let values = [3 * rows * width, rows * width].into_iter().chain(probabilities).collect();
+        KernelLens { statistics: vec![2 * rows], values }
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
         let stream = batch * tokens * width;
         let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
-        Footprint {
-            saved: self.fused_saved_bytes(dims, context),
+        FusedScratch {
             forward: weights,
             // The gradients of the heads' values and of `q k v`.
             vjp: weights + lent([stream, 3 * stream]),

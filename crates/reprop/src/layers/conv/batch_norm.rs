@@ -10,7 +10,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use crate::{Gradients, Precision};
+use crate::{Gradients, Precision, Saved, Storing};
 
 use super::super::Initial;
 use super::super::linear::value;
@@ -48,9 +48,14 @@ pub(super) struct NormSaved {
     observed: Option<(Tensor<1>, Tensor<1>)>,
 }
 
-impl crate::Saved for NormSaved {
+impl Saved for NormSaved {
     fn bytes(&self) -> u64 {
         self.normalised.bytes() + self.scale.bytes() + self.observed.bytes()
+    }
+
+    /// Statistics stay as they are.
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.normalised.store(storing);
     }
 }
 

@@ -13,10 +13,10 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::layers::ways::{BurnWay, Rates};
-use crate::{Context, Footprint, Gradients};
+use crate::{Context, Footprint, Gradients, Saved, Storing};
 
 use super::super::Initial;
-use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row, saved_bytes};
 use super::{ConvNorm, ConvolutionConfig};
 
 /// Settings of a [`ConvBranch`].
@@ -64,9 +64,14 @@ pub struct BranchSaved {
     units: Vec<UnitSaved>,
 }
 
-impl crate::Saved for BranchSaved {
+impl Saved for BranchSaved {
     fn bytes(&self) -> u64 {
         self.x.bytes() + self.units.bytes()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.x.store(storing);
+        self.units.store(storing);
     }
 }
 
@@ -139,9 +144,9 @@ impl BurnWay<4> for ConvBranch {
 
     fn burn_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
         let shapes = self.shapes(dims);
-        let units = self.layers.iter().zip(&shapes);
-        let saved = bytes(dims) + units.map(|(layer, &dims)| layer.saved_bytes(dims, context)).sum::<u64>();
+        let units = self.layers.iter().zip(shapes.iter().copied());
+        let [saved, spared] = saved_bytes(bytes(dims), units, context);
         let widest = shapes.iter().map(|&shape| bytes(shape)).max().unwrap_or(0);
-        Footprint { saved, forward: 2 * widest, vjp: 4 * widest }
+        Footprint { saved, forward: 2 * widest, vjp: 4 * widest, spared }
     }
 }

@@ -12,11 +12,11 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::layers::ways::BurnWay;
-use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition};
+use crate::{AnySaved, Context, Footprint, Gradients, Saved, Storing, Streams, Transition};
 
 use super::super::Initial;
 use super::branch::BranchSaved;
-use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row, saved_bytes};
 use super::{ConvBranch, ConvBranchConfig, ConvNorm, ConvolutionConfig};
 
 /// Settings of a [`Downsample`].
@@ -82,6 +82,13 @@ impl Saved for DownsampleSaved {
     fn bytes(&self) -> u64 {
         self.x1.bytes() + self.branch.bytes() + self.shortcut.bytes() + self.carry.bytes()
     }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.x1.store(storing);
+        self.branch.store(storing);
+        self.shortcut.store(storing);
+        self.carry.store(storing);
+    }
 }
 
 impl Transition<4> for Downsample {
@@ -131,10 +138,15 @@ impl Transition<4> for Downsample {
 
     fn footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
         let output = self.shortcut.conv.output(dims);
-        let Footprint { saved, forward, vjp } = self.branch.burn_footprint(dims, context);
-        let ends = [Some(&self.shortcut), self.carry.as_ref()];
-        let ends: u64 = ends.into_iter().flatten().map(|unit| unit.saved_bytes(dims, context)).sum();
-        let saved = saved + ends + bytes(dims);
-        Some((output, Footprint { saved, forward: forward + bytes(output), vjp: vjp + bytes(dims) }))
+        let branch = self.branch.burn_footprint(dims, context);
+        let ends = [Some(&self.shortcut), self.carry.as_ref()].into_iter().flatten();
+        let [saved, spared] = saved_bytes(bytes(dims), ends.map(|unit| (unit, dims)), context);
+        let size = Footprint {
+            saved: branch.saved + saved,
+            forward: branch.forward + bytes(output),
+            vjp: branch.vjp + bytes(dims),
+            spared: branch.spared + spared,
+        };
+        Some((output, size))
     }
 }

@@ -4,11 +4,11 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::layers::ways::BurnWay;
-use crate::{AnySaved, Context, Footprint, Gradients, Saved, Streams, Transition};
+use crate::{AnySaved, Context, Footprint, Gradients, Saved, Storing, Streams, Transition};
 
 use super::super::Initial;
 use super::branch::BranchSaved;
-use super::unit::{Above, Seen, UnitSaved, bytes, run_row};
+use super::unit::{Above, Seen, UnitSaved, bytes, run_row, saved_bytes};
 use super::{ConvBranch, ConvNorm, Downsample, DownsampleConfig};
 
 /// The first block of a stage.
@@ -41,6 +41,12 @@ struct PlainSaved {
 impl Saved for PlainSaved {
     fn bytes(&self) -> u64 {
         self.x.bytes() + self.branch.bytes() + self.shortcut.bytes()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.x.store(storing);
+        self.branch.store(storing);
+        self.shortcut.store(storing);
     }
 }
 
@@ -76,8 +82,14 @@ impl Transition<4> for PlainDownsample {
 
     fn footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Option<([usize; 4], Footprint)> {
         let output = self.shortcut.conv.output(dims);
-        let Footprint { saved, forward, vjp } = self.branch.burn_footprint(dims, context);
-        let saved = saved + self.shortcut.saved_bytes(dims, context) + bytes(dims);
-        Some((output, Footprint { saved, forward: forward + bytes(output), vjp: vjp + bytes(dims) }))
+        let branch = self.branch.burn_footprint(dims, context);
+        let [saved, spared] = saved_bytes(bytes(dims), [(&self.shortcut, dims)], context);
+        let size = Footprint {
+            saved: branch.saved + saved,
+            forward: branch.forward + bytes(output),
+            vjp: branch.vjp + bytes(dims),
+            spared: branch.spared + spared,
+        };
+        Some((output, size))
     }
 }

@@ -8,11 +8,11 @@ use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
 
 use crate::kernels::{join, split};
-use crate::{Context, Error, Footprint, Gradients, Result, Stem, Streams};
+use crate::{Context, Error, Footprint, Gradients, Result, Saved, Stem, Storing, Streams};
 
 use super::super::Initial;
 use super::convolution::{channels_first, channels_last};
-use super::unit::{Above, Seen, UnitSaved, bytes};
+use super::unit::{Above, Seen, UnitSaved, bytes, saved_bytes};
 use super::{ConvNorm, ConvolutionConfig};
 
 /// Side of the windows that are pooled.
@@ -89,9 +89,14 @@ pub struct StemSaved {
     largest: Option<Tensor<4, Int>>,
 }
 
-impl crate::Saved for StemSaved {
+impl Saved for StemSaved {
     fn bytes(&self) -> u64 {
         self.images.bytes() + self.unit.bytes() + self.largest.bytes()
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.images.store(storing);
+        self.unit.store(storing);
     }
 }
 
@@ -181,8 +186,8 @@ impl Stem<4> for ConvStem {
         let output = [batch, side, side, width];
         let pooled = if duplicate { 1 } else { 2 } * output.iter().product::<usize>() * size_of::<i32>();
         let largest = if reduces { pooled as u64 } else { 0 };
-        let saved = bytes(input) + self.layer.saved_bytes(input, context) + largest;
+        let [saved, spared] = saved_bytes(bytes(input), [(&self.layer, input)], context);
         let wide = bytes(self.layer.conv.output(input));
-        Some((output, Footprint { saved, forward: 2 * wide, vjp: 3 * wide }))
+        Some((output, Footprint { saved: saved + largest, forward: 2 * wide, vjp: 3 * wide, spared }))
     }
 }

@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 
-use crate::{Context, Gradients, Saved};
+use crate::{Context, Gradients, Saved, Storing};
 
 use super::super::Initial;
 use super::batch_norm::NormSaved;
@@ -39,6 +39,13 @@ impl Saved for UnitSaved {
         match self {
             Self::Burn(saved) => saved.bytes(),
             Self::Fused(saved) => saved.bytes(),
+        }
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        match self {
+            Self::Burn(saved) => saved.store(storing),
+            Self::Fused(saved) => saved.store(storing),
         }
     }
 }
@@ -179,15 +186,16 @@ impl ConvNorm {
         dy.mask_fill(silent, 0.0)
     }
 
-    /// Bytes of what [`Self::run`] gives for an input of shape `dims`.
-    pub(super) fn saved_bytes(&self, dims: [usize; 4], context: &Context<'_>) -> u64 {
+    /// Bytes of what [`Self::run`] gives for an input of shape `dims`, and by how much less in 16 bits.
+    pub(super) fn saved_bytes(&self, dims: [usize; 4], context: &Context<'_>) -> [u64; 2] {
         let channels = self.conv.outputs();
         let vectors = if self.fuses(context) {
             FusedSaved::moments_bytes(channels)
         } else {
             (if context.is_training() { 3 } else { 1 } * channels * size_of::<f32>()) as u64
         };
-        bytes(self.conv.output(dims)) + vectors
+        let values = bytes(self.conv.output(dims));
+        [values + vectors, values / 2]
     }
 }
 
@@ -205,6 +213,18 @@ pub(super) fn run_row(
         y
     });
     (y, saved)
+}
+
+/// Bytes of images and of what `units` save, each of an input of its shape, and by how much less in 16 bits.
+pub(super) fn saved_bytes<'u>(
+    images: u64,
+    units: impl IntoIterator<Item = (&'u ConvNorm, [usize; 4])>,
+    context: &Context<'_>,
+) -> [u64; 2] {
+    units.into_iter().fold([images, images / 2], |[all, spared], (unit, dims)| {
+        let [more, less] = unit.saved_bytes(dims, context);
+        [all + more, spared + less]
+    })
 }
 
 /// Bytes of images.

@@ -9,8 +9,8 @@ use reprop_kernels::output::{Base, Output};
 use super::Mlp;
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
-use crate::{Context, Footprint, Gradients, Workspace};
+use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
+use crate::{Context, Gradients, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -55,16 +55,15 @@ impl FusedWay<3> for Mlp {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> u64 {
+    fn kernel_saved(&self, [batch, tokens, _]: [usize; 3], _: &Context<'_>) -> KernelLens {
         let rows = batch * tokens;
-        (rows * width * size_of::<f32>()) as u64 + lent([2 * rows, rows * self.hidden])
+        KernelLens { statistics: vec![2 * rows], values: vec![rows * self.hidden] }
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
         let rows = batch * tokens;
         let weights = [width, 2 * self.hidden];
-        Footprint {
-            saved: self.fused_saved_bytes(dims, context),
+        FusedScratch {
             // For few rows the normalised input and `gelu(h)`.
             forward: RowsWeight::bytes(rows, weights, [rows * width, rows * self.hidden]),
             // The normalised input and the gradient of `h`; for few rows that of the normalised input too.

@@ -11,8 +11,8 @@ use reprop_kernels::output::{Base, Output};
 use super::{Pool, PooledAttention};
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
-use crate::{Context, Footprint, Gradients, Workspace};
+use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
+use crate::{Context, Gradients, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -80,14 +80,19 @@ impl<'p> PoolGrad<'p> {
 }
 
 impl PooledAttention {
-    /// Floats of saved buffers that [`Keep`] does not choose: statistics, `q k v`, what the pools save, the heads' values.
-    fn kept(&self, [batch, tokens, width]: [usize; 3]) -> Vec<usize> {
-        let pools = self.pools().flat_map(|pool| {
-            let tokens = batch * pool.side(self.side).pow(2);
-            [tokens * width, 2 * tokens * self.heads]
-        });
+    /// Saved buffers that [`Keep`] does not choose: statistics, `q k v`, what the pools save, the heads' values.
+    fn kept(&self, [batch, tokens, width]: [usize; 3]) -> KernelLens {
         let rows = batch * tokens;
-        [2 * rows, 3 * rows * width, batch * self.queries() * width].into_iter().chain(pools).collect()
+        let mut lens = KernelLens {
+            statistics: vec![2 * rows],
+            values: vec![3 * rows * width, batch * self.queries() * width],
+        };
+        for pool in self.pools() {
+            let tokens = batch * pool.side(self.side).pow(2);
+            lens.statistics.push(2 * tokens * self.heads);
+            lens.values.push(tokens * width);
+        }
+        lens
     }
 
     /// Floats of the probabilities.
@@ -97,7 +102,8 @@ impl PooledAttention {
 
     /// Probabilities are kept where they take no more memory than all else that is saved, if memory is not dear.
     fn keep(&self, dims: [usize; 3], context: &Context<'_>) -> Keep {
-        let small = self.probabilities(dims[0]) <= self.kept(dims).iter().sum();
+        let KernelLens { statistics, values } = self.kept(dims);
+        let small = self.probabilities(dims[0]) <= statistics.iter().chain(&values).sum();
         if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
     }
 }
@@ -141,22 +147,20 @@ impl FusedWay<3> for PooledAttention {
         })
     }
 
-    fn fused_saved_bytes(&self, dims: [usize; 3], context: &Context<'_>) -> u64 {
-        let probabilities = match self.keep(dims, context) {
-            Keep::Probabilities => Some(self.probabilities(dims[0])),
-            Keep::Nothing => None,
-        };
-        let stream = (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
-        stream + lent(self.kept(dims).into_iter().chain(probabilities))
+    fn kernel_saved(&self, dims: [usize; 3], context: &Context<'_>) -> KernelLens {
+        let mut lens = self.kept(dims);
+        if self.keep(dims, context) == Keep::Probabilities {
+            lens.values.push(self.probabilities(dims[0]));
+        }
+        lens
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
         let stream = |tokens: usize| batch * tokens * width;
         let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream(tokens)]);
         let pooled: Vec<usize> = self.pools().map(|pool| stream(pool.side(self.side).pow(2))).collect();
         let twice = pooled.iter().chain(&pooled).copied();
-        Footprint {
-            saved: self.fused_saved_bytes(dims, context),
+        FusedScratch {
             // Pooled queries, keys and values.
             forward: weights + lent(pooled.clone()),
             vjp: weights

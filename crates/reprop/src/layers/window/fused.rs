@@ -12,8 +12,8 @@ use reprop_kernels::output::{Base, Output};
 use super::WindowAttention;
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
-use crate::layers::ways::{FusedParts, FusedSaved, FusedWay};
-use crate::{Context, Footprint, Gradients, Workspace};
+use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
+use crate::{Context, Gradients, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -82,17 +82,17 @@ impl FusedWay<3> for WindowAttention {
         })
     }
 
-    fn fused_saved_bytes(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> u64 {
+    fn kernel_saved(&self, [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> KernelLens {
         let rows = batch * tokens;
         let probabilities = match self.keep(context) {
             Keep::Probabilities => Some(rows * self.heads * self.tokens().next_multiple_of(16)),
             Keep::Nothing => None,
         };
-        let stream = (rows * width * size_of::<f32>()) as u64;
-        stream + lent([2 * rows, 3 * rows * width, rows * width].into_iter().chain(probabilities))
+        let values = [3 * rows * width, rows * width].into_iter().chain(probabilities).collect();
+        KernelLens { statistics: vec![2 * rows], values }
     }
 
-    fn fused_footprint(&self, dims @ [batch, tokens, width]: [usize; 3], context: &Context<'_>) -> Footprint {
+    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
         let stream = batch * tokens * width;
         let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
         let scores = self.tokens().pow(2);
@@ -100,8 +100,7 @@ impl FusedWay<3> for WindowAttention {
         let masks = lent([self.heads * scores, hidden]);
         // Sums of the bias's gradient, in at most as many parts as the kernel makes of all windows.
         let parts = (batch * tokens / self.tokens()).min(16) * self.heads * scores;
-        Footprint {
-            saved: self.fused_saved_bytes(dims, context),
+        FusedScratch {
             // Input and output in the order of windows.
             forward: weights + masks + lent([stream, stream]),
             // Input and both gradients in the order of windows, beside those of the heads' values and of `q k v`.

@@ -14,8 +14,8 @@ use super::super::batch_norm::EPSILON;
 use super::super::unit::observe;
 use super::ConvBranch;
 use crate::kernels::{Filters, Floats, Grad, Use, lent};
-use crate::layers::ways::{BurnWay, FusedParts, FusedSaved, FusedWay};
-use crate::{Context, Footprint, Gradients, Workspace};
+use crate::layers::ways::{BurnWay, FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
+use crate::{Context, Gradients, Workspace};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
@@ -133,19 +133,19 @@ impl FusedWay<4> for ConvBranch {
         }
     }
 
-    fn fused_saved_bytes(&self, dims: [usize; 4], _: &Context<'_>) -> u64 {
+    fn kernel_saved(&self, dims: [usize; 4], context: &Context<'_>) -> KernelLens {
+        if !context.is_training() {
+            return KernelLens::default();
+        }
         let elements: usize = dims.iter().product();
-        let channels = self.channels();
-        (elements * size_of::<f32>()) as u64
-            + lent([elements, elements, channels, channels, channels, channels])
+        KernelLens { statistics: vec![self.channels(); 4], values: vec![elements; 2] }
     }
 
-    fn fused_footprint(&self, dims: [usize; 4], context: &Context<'_>) -> Footprint {
+    fn fused_scratch(&self, dims: [usize; 4], _: &Context<'_>) -> FusedScratch {
         let elements: usize = dims.iter().product();
         let channels = self.channels();
         let filters = 2 * Filters::bytes(channels, channels);
-        Footprint {
-            saved: self.fused_saved_bytes(dims, context),
+        FusedScratch {
             // Transformed filters, and the first layer's before they are packed.
             forward: filters + filters / 2,
             // Gradients of both norms' outputs, and at least one sum of transformed filters' gradients.

@@ -9,7 +9,7 @@ use reprop_kernels::heap::blank;
 use super::super::batch_norm::{EPSILON, MOMENTUM};
 use super::{Above, ConvNorm};
 use crate::kernels::{Floats, Grad, lent, tensor};
-use crate::{Context, Gradients, Saved, Workspace};
+use crate::{Context, Gradients, Saved, Storing, Workspace};
 
 /// What the derivative needs beside the input.
 pub(crate) struct FusedSaved {
@@ -22,6 +22,10 @@ pub(crate) struct FusedSaved {
 impl Saved for FusedSaved {
     fn bytes(&self) -> u64 {
         self.c.bytes() + Self::moments_bytes(self.moments.mean.len())
+    }
+
+    fn store(&mut self, storing: &Storing<'_>) {
+        self.c.store(storing);
     }
 }
 
