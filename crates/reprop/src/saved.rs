@@ -69,7 +69,7 @@ impl<S: Saved> Saved for Option<S> {
     }
 
     fn store(&mut self, storing: &Storing<'_>) {
-        for saved in self {
+        if let Some(saved) = self {
             saved.store(storing);
         }
     }
