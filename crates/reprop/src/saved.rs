@@ -69,7 +69,9 @@ impl<S: Saved> Saved for Option<S> {
     }
 
     fn store(&mut self, storing: &Storing<'_>) {
-        self.iter_mut().for_each(|saved| saved.store(storing));
+        if let Some(saved) = self {
+            saved.store(storing);
+        }
     }
 }
 
@@ -79,7 +81,9 @@ impl<S: Saved> Saved for Vec<S> {
     }
 
     fn store(&mut self, storing: &Storing<'_>) {
-        self.iter_mut().for_each(|saved| saved.store(storing));
+        for saved in self {
+            saved.store(storing);
+        }
     }
 }
 
