@@ -62,7 +62,7 @@ mod tests {
                 } else {
                     0.0
                 };
-                assert_eq!(y, want, "{slide:?}, element {i}");
+                assert_eq!(y.to_bits(), f32::to_bits(want), "{slide:?}, element {i}");
             }
         }
     }

@@ -264,7 +264,7 @@ impl Head<3> for Language {
         let [batch, places, width] = shape;
         let features = || affine(dense.0.clone(), &self.dense_norm);
         // Of a mean over one batch alone the weight is one, and the scores are many.
-        let dlogits = if weight == 1.0 { dlogits } else { dlogits.mul_scalar(weight) };
+        let dlogits = if weight.to_bits() == 1_f64.to_bits() { dlogits } else { dlogits.mul_scalar(weight) };
         let dfeatures = self.scoring().vjp(features, dlogits, context, gradients);
         let dgelu = norm_vjp(dense.0, dense.1, dfeatures, &self.dense_norm, gradients);
         let dh = dgelu * (density(h.clone()) * h.clone() + distribution(h));
