@@ -6,7 +6,7 @@
 //! below `2^-25` there is zero. Brain floats have the range of `f32`.
 //!
 //! Each conversion is one expression without branches, which the compiler turns into vectors for every instruction set: the
-//! bits are the same on all of them. Both directions run at the speed of memory.
+//! bits are the same on all of them.
 
 use crate::share::Shared;
 use crate::simd::{Isa, dispatch};
