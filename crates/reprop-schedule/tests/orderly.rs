@@ -90,7 +90,7 @@ fn plans_of_scarce_memory_are_orderly() {
 /// With many slots, states that wait for their write after the way forward are worth their slots.
 #[test]
 fn plans_that_write_late_beat_every_orderly_schedule() {
-    for (steps, slots, w) in [(909, 20, 40.0), (1000, 20, 100.0)] {
+    for (steps, slots, w) in [(909, 20, 40.0), (1000, 20, 100.0), (1000, 10, 100.0), (500, 10, 50.0)] {
         let costs = Costs::unit().disk(w, w).unwrap();
         let plan = Async::new(steps, slots, &costs, Channels::Shared).unwrap();
         assert!(!is_orderly(plan.clone(), &costs), "({steps}, {slots}, {w})");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::intervals::{End, Way, even, intervals};
 use super::lengths::{Cuts, spread};
 use super::overlap;
-use super::windows::Windows;
+use super::windows::{READ_PARTS, Windows, whole_parts};
 use super::work::Work;
 use crate::bound::weigh;
 use crate::{Action, Channels, Costs, DiskRevolve, Revolve, Run, simulate};
@@ -65,10 +65,14 @@ pub(super) fn best(steps: usize, slots: usize, costs: &Costs, channels: Channels
     if steps == 1 {
         return (revolve, run);
     }
-    let factors = if steps <= FEW { &READS[..] } else { &[1.0] };
     let longest = steps.min(longest_windows(slots, costs));
-    let windows = |&factor: &f64| Arc::new(Windows::new(longest, slots, &weigh(costs, 1.0, 1.0, factor)));
-    let windows = factors.iter().map(windows).collect();
+    let windows = |factor: f64, parts: usize| {
+        Arc::new(Windows::new(longest, slots, &weigh(costs, 1.0, 1.0, factor), parts))
+    };
+    // Short chains gain from many different windows, those that round more among them.
+    let factors = if steps <= FEW { &READS[..] } else { &[] };
+    let rounded = factors.iter().map(|&factor| windows(factor, READ_PARTS));
+    let windows = rounded.chain([windows(1.0, whole_parts(costs))]).collect();
     let work = Work::new(steps, slots, costs);
     let mut search = Search { steps, slots, costs, channels, windows, work, best: revolve, run };
     let cuts = Cuts::new(steps, search.hidden(), &search.windows[0]);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::windows::{Plan, Windows};
+use super::windows::{Plan, Windows, whole_parts};
 use crate::{Action, Costs, Revolve, Slot, advances};
 
 /// The longest interval that is considered.
@@ -166,7 +166,7 @@ impl Stream {
 fn best(steps: usize, slots: usize, costs: &Costs) -> (usize, Way) {
     let (f, b, disk) = (costs.forward, costs.backward, costs.tier(1));
     let reverse = |l: usize, own: usize| f * advances(l, own) as f64 + b * l as f64;
-    let windows = Arc::new(Windows::new(LONGEST_WINDOWS.min(steps), slots, costs));
+    let windows = Arc::new(Windows::new(LONGEST_WINDOWS.min(steps), slots, costs, whole_parts(costs)));
     let mut best = (reverse(steps, slots) / steps as f64, steps, Way::Whole);
     for l in 1..=LONGEST.min(steps) {
         let mut offer = |time: f64, way: Way| {

@@ -1,4 +1,27 @@
 //! How little time any schedule can take.
+//!
+//! **What was tried to make it tighter, and why it is not here.**
+//!
+//! *A price for late states* (`phases`). The writes of late states overlap neither reads nor work with full memory, so that
+//! `R + U + W` is a bound too, `W` being their time; late states would cost `(a + c) w` instead of `c w`, and the bound rise by
+//! 0.2 to 0.8 %. That holds for a late state that no run starts from in memory. One that is loaded from its slot while or after it is
+//! written is written for nothing while it waits for its turn; form 4 makes a state below it late in its place, for which the price
+//! is not paid. Such states do hold their slots until the turn of one above them. To count that, one needs to know that they cannot
+//! give them up sooner: but a run from one may go beyond the next state, and free its slot, for the way between.
+//!
+//! *Prices for more levels*: that work with `s - j` or more states held overlaps no time in which more than `j` late states wait.
+//! The best prices found are 0. Over the whole run there is room for that work; it is lacking only right after `F`.
+//!
+//! *Numbers of late states told apart*, each with its own best weights: nothing is gained, the cost is convex in the number.
+//!
+//! *Unbroken reads for three slots or more* (`pair`). If it held, (1000, 3, 20) and (1000, 4, 20) would be 5.8 and 3.8 % above. It fails
+//! twice. A state that is written after `F` on the own way of the block below costs only a slot of the block
+//! above: with that let through, the bound is 3859 and 3455, less than what there is. And work below a tree in the window of its read
+//! takes two slots from its block, but a block of a few steps does not need them, and its read then costs nothing.
+//!
+//! *Ways at full price for two slots* would give 4965 instead of 4747 for (1000, 2, 20). A way in a window takes a slot from the
+//! block that it leads to; but the blocks in question are reversed with one slot anyway, and nothing is gained. What is lacking is a
+//! price for states written after `F`: a tree pays only for its way over one block, as if each were written there.
 
 mod memory;
 mod orderly;

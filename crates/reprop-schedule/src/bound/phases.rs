@@ -16,7 +16,9 @@
 //!
 //! **1. Writes.** What is saved after `F` is written, if at all, when it is saved. A state in memory at `F` and written
 //! later is *late*: call it on disk from `F` on, at the price of its write. One read of it, the first load from its slot,
-//! may cost nothing; what else was loaded from the slot starts from a state that this run saves (form 3).
+//! may cost nothing; what else was loaded from the slot starts from a state that this run saves (form 3). Of a write under
+//! way at `F` a part `p` is done by then: `X` has `p` less of it, and `F >= w k + p`. So `(c - m) w` is taken off
+//! if `c > m`.
 //!
 //! **2. Runs end in a reverse step or a write.** Let one end in a save. Make its last stretch, from what it saved or
 //! wrote before or from where it started, when that save is first loaded, and then its write too, if it has one: until
@@ -99,6 +101,8 @@ struct Second {
     /// The reverse step `n - 1`.
     last: f64,
     read: f64,
+    /// The weight of a write.
+    write: f64,
     slots: f64,
 }
 
@@ -116,7 +120,7 @@ impl Second {
         let late = late_gaps(&again, forward.open, disk);
         let tails = tails(slots.min(longest), &late, forward, backward);
         let (last, read, slots) = (backward.open, disk.read, slots as f64);
-        Self { length: steps - 1, gaps: again.value, tails, last, read, slots }
+        Self { length: steps - 1, gaps: again.value, tails, last, read, write: share, slots }
     }
 
     /// The least cost, where a gap that starts on disk pays `write` for having been written.
@@ -230,7 +234,8 @@ pub(super) fn two_phases(
     let second = Second::new(steps, slots, costs, channels, weights);
     let sweep = costs.forward * (steps - 1) as f64;
     let write = costs.tier(1).write;
-    let bound = |m: f64| (1.0 - m) * sweep + second.least(m * write);
+    let under_way = |m: f64| (second.write - m).max(0.0) * write;
+    let bound = |m: f64| (1.0 - m) * sweep + second.least(m * write) - under_way(m);
     let (low, high, rounds) = match near.get() {
         Some(m) => ((m - NEAR).max(0.0), (m + NEAR).min(1.0), 8),
         None => (0.0, 1.0, 14),
