@@ -15,6 +15,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// The law's own. What is left of it: packed panels of matrices, a gradient that is made twice for a moment, and, side
 /// by side, the temporaries of the half that needs less of them.
 const TOLERANCE: f64 = 0.10;
+/// Where saved tensors are kept in 16 bits, more may be counted than is allocated: those of a piece count whole in both formats
+/// while they go from one to the other, which they do tensor by tensor.
+const BOTH_FORMATS: f64 = 0.15;
 
 const WAYS: [(Strategy, Storage); 4] = [
     (Strategy::Stored, Storage::F32),
@@ -105,8 +108,9 @@ fn check(name: &str, config: &RevVitConfig, batch: usize) {
             allocated as f64 / 1e6,
             100.0 * error
         );
+        let most = if storage == Storage::F32 { TOLERANCE } else { BOTH_FORMATS };
         assert!(
-            error.abs() <= TOLERANCE,
+            (-TOLERANCE..=most).contains(&error),
             "{name}, {strategy}, {storage}, {kernels}: {counted} counted, {allocated} allocated"
         );
     }
