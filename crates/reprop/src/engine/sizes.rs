@@ -102,51 +102,76 @@ impl Sizes {
 
     /// `mode` as `Reprop` or `PaReprop` runs it: in the memory of one block's saved tensors, or two with overlap.
     pub fn usual(&self, mode: Mode) -> Mode {
-        // One block that is recovered sub-block by sub-block needs less than one that is kept. With overlap two are there
-        // whole.
-        self.keeping_within(mode, usize::from(!mode.overlap))
+        let none = Mode { blocks_kept: 0, ..mode };
+        // Sub-block by sub-block a block takes less than whole.
+        let whole = || {
+            let layout = Layout::of(none, &self.is_block());
+            self.peak(&Walk { reverses: false, ..self.walk(layout, &Meter::new()) }, layout)
+        };
+        let one = Mode { blocks_kept: self.blocks().saturating_sub(1).min(1), ..mode };
+        let bytes = if mode.overlap {
+            self.predict(none).activation_peak
+        } else {
+            self.predict(one).activation_peak.max(whole())
+        };
+        self.keeping_within(mode, bytes)
     }
 
-    /// `mode` with as many of the last blocks kept as need no more memory than so many do: saved tensors of the last blocks
-    /// are gone before the peak is reached.
-    pub fn keeping_within(&self, mode: Mode, blocks_kept: usize) -> Mode {
+    /// `mode` with as many of the last blocks kept as so many bytes allow: their saved tensors are gone before the peak of a
+    /// network is reached whose first blocks are as large. None, if nothing fits.
+    pub fn keeping_within(&self, mode: Mode, bytes: u64) -> Mode {
         let keeping = |blocks_kept: usize| Mode { blocks_kept, ..mode };
-        let peak = |blocks_kept: usize| self.predict(keeping(blocks_kept)).activation_peak;
-        // `free` is free and `more` is not: halving the gap between them takes few predictions, however deep the network.
+        // `fits` fits and `more` does not: halving the gap between them takes few predictions, however deep the network.
         // One block is recovered in any case: to keep all is to store.
-        let blocks = self.pieces.iter().filter(|piece| piece.is_block).count().max(1);
-        let blocks_kept = blocks_kept.min(blocks - 1);
-        let allowed = peak(blocks_kept);
-        let (mut free, mut more) = (blocks_kept, blocks);
-        while more - free > 1 {
-            let middle = usize::midpoint(free, more);
-            if peak(middle) <= allowed { free = middle } else { more = middle }
+        let (mut fits, mut more) = (0, self.blocks().max(1));
+        while more - fits > 1 {
+            let middle = usize::midpoint(fits, more);
+            if self.predict(keeping(middle)).activation_peak <= bytes { fits = middle } else { more = middle }
         }
-        keeping(free)
+        keeping(fits)
+    }
+
+    /// How many of the pieces are blocks.
+    fn blocks(&self) -> usize {
+        self.pieces.iter().filter(|piece| piece.is_block).count()
+    }
+
+    /// Whether a piece keeps what it saved.
+    fn keeps(&self, layout: Layout, index: usize) -> bool {
+        let is_block = self.pieces[index].is_block;
+        layout.keeps(index, is_block) && (is_block || !self.recompute_transitions)
+    }
+
+    /// The way of the engine in `layout`.
+    fn walk<'s>(&'s self, layout: Layout, meter: &'s Meter) -> Walk<'s> {
+        let (overlap, saves_lean) = (layout.overlap, layout.saves_lean());
+        Walk { sizes: self, meter, overlap, reverses: !overlap, saves_lean }
+    }
+
+    /// The most bytes that live at once on a walk.
+    fn peak(&self, walk: &Walk<'_>, layout: Layout) -> u64 {
+        if layout.takes_snapshots() {
+            walk.segment_by_segment(&Segments::of(&self.is_block()), layout.inputs);
+        } else {
+            walk.at_once(|index| self.keeps(layout, index));
+        }
+        walk.meter.report().activation_peak
     }
 
     /// What `layout` will need.
     pub(super) fn predict_layout(&self, layout: Layout) -> Prediction {
-        let kept = |index: usize| {
-            let is_block = self.pieces[index].is_block;
-            layout.keeps(index, is_block) && (is_block || !self.recompute_transitions)
-        };
-        let blocks = self.pieces.iter().filter(|piece| piece.is_block).count();
-        let blocks_kept = (0..self.pieces.len()).filter(|&i| self.pieces[i].is_block && kept(i)).count();
-        let meter = Meter::new();
-        let walk =
-            Walk { sizes: self, meter: &meter, overlap: layout.overlap, saves_lean: layout.saves_lean() };
+        let blocks = self.blocks();
+        let kept = |&index: &usize| self.pieces[index].is_block && self.keeps(layout, index);
+        let blocks_kept = (0..self.pieces.len()).filter(kept).count();
         let forwards = if layout.takes_snapshots() {
             let is_block = self.is_block();
-            walk.segment_by_segment(&Segments::of(&is_block), layout.inputs);
             let visits = visits(&is_block, layout.inputs).pieces;
             visits.iter().zip(&is_block).filter(|(_, is_block)| **is_block).map(|(visits, _)| visits).sum()
         } else {
-            walk.at_once(kept);
             blocks
         };
         Prediction {
-            activation_peak: meter.report().activation_peak,
+            activation_peak: self.peak(&self.walk(layout, &Meter::new()), layout),
             forward_evaluations: forwards + blocks - blocks_kept,
             blocks_kept,
         }

@@ -15,6 +15,8 @@ pub(super) struct Walk<'s> {
     pub sizes: &'s Sizes,
     pub meter: &'s Meter,
     pub overlap: bool,
+    /// Whether blocks are taken back sub-block by sub-block.
+    pub reverses: bool,
     /// Whether blocks that are kept save no more than a recovery would.
     pub saves_lean: bool,
 }
@@ -182,7 +184,7 @@ impl Walk<'_> {
         drop((first, scratch));
         let mut gradients = meter.hold(Holder::StreamGradients, bytes);
         loop {
-            if !overlap && ready.is_empty() && self.recovers(&rest, false) {
+            if self.reverses && ready.is_empty() && self.recovers(&rest, false) {
                 gradients = self.reverse(&mut rest, &mut output, gradients, hand_down);
                 ready = self.recover(&mut rest, &mut output, hand_down, false);
                 continue;
@@ -221,7 +223,7 @@ impl Walk<'_> {
         let kept = rest.iter().rev().take_while(|piece| piece.saved.is_some()).count();
         let next = rest.iter().rev().nth(kept);
         let is_taken = |next: &Counted| {
-            (beyond || kept == 0) && (self.overlap || !self.sizes.pieces[next.index].is_block)
+            (beyond || kept == 0) && !(self.reverses && self.sizes.pieces[next.index].is_block)
         };
         if next.is_some_and(is_taken) { kept + 1 } else { kept }
     }

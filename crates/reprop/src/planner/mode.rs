@@ -115,6 +115,11 @@ pub(crate) fn stored(sizes: &Sizes) -> Mode {
     Mode { blocks_kept, recompute_transitions, ..Mode::default() }
 }
 
+/// `mode` with the blocks kept that need no more memory than none.
+fn keeping_free(sizes: &Sizes, mode: Mode) -> Mode {
+    sizes.keeping_within(mode, sizes.predict(mode).activation_peak)
+}
+
 /// Every mode that a network of these sizes can run in, but for those that recover what costs no memory to keep. The first
 /// is [`stored`].
 pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
@@ -129,8 +134,7 @@ pub(crate) fn modes(sizes: &Sizes) -> Vec<Mode> {
     let may_overlap = rayon::current_num_threads() > 1;
     for &recompute_transitions in recomputes {
         let bare = |overlap| Mode { overlap, recompute_transitions, ..Mode::default() };
-        let [free, free_beside] =
-            [false, true].map(|overlap| sizes.keeping_within(bare(overlap), 0).blocks_kept);
+        let [free, free_beside] = [false, true].map(|overlap| keeping_free(sizes, bare(overlap)).blocks_kept);
         for blocks_kept in (0..=blocks).rev() {
             if blocks_kept >= free {
                 modes.push(Mode { blocks_kept, ..bare(false) });
