@@ -38,7 +38,7 @@ fn every_field_that_scripts_rely_on_is_there_and_the_plan_fits() {
     assert_eq!((tight["budget_bytes"].as_u64(), &tight["threads"]), (Some(budget), &2.into()));
     assert!(tight["costs"] == "measured" || tight["costs"] == "cached", "{}", tight["costs"]);
     let candidates = tight["candidates"].as_array().expect("a list");
-    assert_eq!(candidates.len(), 11, "all kept, and 1 to 5 blocks with and without overlap");
+    assert_eq!(candidates.len(), 12, "all kept, and 0 to 5 blocks without overlap and 1 to 5 with it");
     for candidate in candidates {
         let fits = bytes(candidate) <= budget;
         assert_eq!(candidate["fits"], fits, "{candidate}");

@@ -112,6 +112,7 @@ pub(super) fn backward<const D: usize, N: Network<D>>(
     loop {
         if let Some(block) = front.to_reverse() {
             dx = front.reverse(block, dx, &pass, gradients);
+            let _scratch = meter.hold(Holder::Scratch, front.scratch(false));
             front = front.recover(false, &pass);
             continue;
         }

@@ -186,6 +186,7 @@ impl Walk<'_> {
         loop {
             if self.reverses && ready.is_empty() && self.recovers(&rest, false) {
                 gradients = self.reverse(&mut rest, &mut output, gradients, hand_down);
+                let _scratch = meter.hold(Holder::Scratch, self.scratch(&[], &rest, false));
                 ready = self.recover(&mut rest, &mut output, hand_down, false);
                 continue;
             }
