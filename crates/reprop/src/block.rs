@@ -31,16 +31,8 @@ impl BlockFootprint {
         let Footprint { saved, forward, vjp, spared } = told;
         let outputs = 2 * (dims.iter().product::<usize>() * size_of::<f32>()) as u64;
         let recover = forward + outputs;
-        Self {
-            saved,
-            recovered: saved,
-            forward,
-            recover,
-            grads: vjp,
-            reversed: saved,
-            reverse: recover.max(vjp),
-            spared,
-        }
+        // Nothing is reversed here.
+        Self { saved, recovered: saved, forward, recover, grads: vjp, spared, ..Self::default() }
     }
 
     /// Of a piece whose saved tensors are kept in 16 bits. They are there in four bytes too, beside what else is needed or beside
