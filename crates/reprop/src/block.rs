@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{Activity, AnySaved, Context, Footprint, Gradients, Result, Saved, Streams};
+use crate::{Activity, AnySaved, Context, Footprint, Gradients, Holder, Result, Saved, Streams};
 
 /// Bytes that a block will need beside the streams it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,8 @@ pub trait Block<const D: usize>: Send + Sync {
 
     /// The inputs from the outputs, and the gradients of the inputs from those of the outputs: [`Self::recover`] and
     /// [`Self::grads`] in one. A block of several sub-blocks can take one after the other, so that what is saved of one
-    /// is gone before the next is recovered.
+    /// is gone before the next is recovered. The engine counts streams and their gradients alone here, and what a block
+    /// [holds](Context::hold) itself. Where there is [room](Context::room) it may save what it would else compute again.
     fn reverse(
         &self,
         y: Streams<D>,
@@ -80,8 +81,10 @@ pub trait Block<const D: usize>: Send + Sync {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> (Streams<D>, Streams<D>) {
+        let scratch = self.footprint(y.dims(), context).map_or(0, |told| told.reverse);
+        let _scratch = context.hold(Holder::Scratch, scratch);
         let (x, saved) = context.note(Activity::Recover, || self.recover(y, context));
-        let _held = context.hold(&saved);
+        let _held = context.hold(Holder::Blocks, saved.bytes());
         let dx = context.note(Activity::Grads, || self.grads(saved, dy, context, gradients));
         (x, dx)
     }

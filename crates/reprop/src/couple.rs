@@ -8,9 +8,10 @@
 
 use burn::module::Module;
 
+use crate::turn::{Turn, turns};
 use crate::{
-    Activity, AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Residual, Saved,
-    Storing, Streams,
+    Activity, AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Holder, Residual,
+    Saved, Storing, Streams,
 };
 
 /// Masks of F and of G are different sites of one block.
@@ -90,34 +91,8 @@ where
 }
 
 /// The contexts of F and of G.
-fn branches<'p>(context: &Context<'p>) -> [Context<'p>; 2] {
+pub(crate) fn branches<'p>(context: &Context<'p>) -> [Context<'p>; 2] {
     [BRANCH_F, BRANCH_G].map(|branch| context.branch(branch))
-}
-
-/// The most that recovering a sub-block and then its gradients need beside streams of `stream` bytes each.
-fn most(told: &Footprint, stream: u64) -> u64 {
-    // A recovery makes the change, which is then added in place.
-    told.saved + (stream + told.forward).max(told.vjp)
-}
-
-/// The contexts of F and of G where each is recovered and differentiated before the other. A sub-block saves what is quick to
-/// compute again only if it then needs no more than the other one does.
-fn branches_of_reverse<'p, const D: usize, C: Couple<D>>(
-    couple: &C,
-    dims: [usize; D],
-    context: &Context<'p>,
-) -> [Context<'p>; 2] {
-    let (plain, lean) = (branches(context), branches(&context.recovering()));
-    let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
-    let needs = |[in_f, in_g]: &[Context<'_>; 2]| {
-        let told = [couple.f().footprint(dims, in_f)?, couple.g().footprint(dims, in_g)?];
-        Some(told.map(|told| most(&told, stream)))
-    };
-    let (Some([plain_f, plain_g]), Some([lean_f, lean_g])) = (needs(&plain), needs(&lean)) else {
-        return lean;
-    };
-    let allowed = lean_f.max(lean_g);
-    [if plain_f <= allowed { plain[0] } else { lean[0] }, if plain_g <= allowed { plain[1] } else { lean[1] }]
 }
 
 /// What both halves of a coupling saved.
@@ -196,17 +171,22 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> (Streams<D>, Streams<D>) {
-        let [in_f, in_g] = branches_of_reverse(self, y1.dims(), context);
+        let turns = turns(self, y1.dims(), context, context.room());
+        let scratch = turns.as_ref().map_or([0; 2], |turns| turns.each_ref().map(|turn| turn.scratch));
+        let [in_f, in_g] =
+            turns.map_or_else(|| branches(&context.recovering()), |turns| turns.map(|turn| turn.context));
+        let temporaries = context.hold(Holder::Scratch, scratch[1]);
         let (x2, g) = context.note(Activity::Recover, || {
             self.g().forward_saving_onto(y1.clone(), y2, Direction::Subtract, &in_g)
         });
-        let held = context.hold(&g);
+        let held = context.hold(Holder::Blocks, g.bytes());
         let dx1 = context.note(Activity::Grads, || self.g().vjp_onto(g, dy2.clone(), dy1, &in_g, gradients));
-        drop(held);
+        drop((held, temporaries));
+        let _temporaries = context.hold(Holder::Scratch, scratch[0]);
         let (x1, f) = context.note(Activity::Recover, || {
             self.f().forward_saving_onto(x2.clone(), y1, Direction::Subtract, &in_f)
         });
-        let _held = context.hold(&f);
+        let _held = context.hold(Holder::Blocks, f.bytes());
         let dx2 = context.note(Activity::Grads, || self.f().vjp_onto(f, dx1.clone(), dy2, &in_f, gradients));
         (Streams::new(x1, x2), Streams::new(dx1, dx2))
     }
@@ -217,12 +197,11 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         let g: Footprint = self.g().footprint(dims, context)?;
         let again = context.recovering();
         let recovered = [self.f().footprint(dims, &again)?.saved, self.g().footprint(dims, &again)?.saved];
-        let [in_f, in_g] = branches_of_reverse(self, dims, context);
-        let apart = [self.f().footprint(dims, &in_f)?, self.g().footprint(dims, &in_g)?];
-        let reversed = apart.iter().map(|told| told.saved).max().unwrap_or(0);
+        let turns = turns(self, dims, context, 0)?;
+        let reversed = turns.iter().map(|turn| turn.saved).fold(0, u64::max);
         Some(BlockFootprint {
             reversed,
-            reverse: apart.iter().map(|told| most(told, stream)).max().unwrap_or(0) - reversed,
+            reverse: turns.iter().map(Turn::bytes).fold(0, u64::max) - reversed,
             saved: f.saved + g.saved,
             recovered: recovered.iter().sum(),
             // The change, which is added in place, and what makes it. A forward runs F before G's saved tensors are

@@ -39,6 +39,7 @@ mod strategy;
 mod streams;
 mod swap;
 mod trace;
+mod turn;
 
 pub use arithmetic::{Arithmetic, Direction, RangeWatch};
 pub use autodiff::{

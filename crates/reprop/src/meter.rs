@@ -62,10 +62,15 @@ struct Ledger {
 }
 
 impl Ledger {
+    /// Bytes that are held, gradients of parameters included, and without them.
+    fn sums(&self) -> (u64, u64) {
+        let total: u64 = self.live.iter().sum();
+        (total, total - self.live[Holder::Parameters as usize])
+    }
+
     fn take(&mut self, holder: Holder, bytes: u64) {
         self.live[holder as usize] += bytes;
-        let total: u64 = self.live.iter().sum();
-        let activations = total - self.live[Holder::Parameters as usize];
+        let (total, activations) = self.sums();
         self.most_parameters = self.most_parameters.max(self.live[Holder::Parameters as usize]);
         self.total_peak = self.total_peak.max(total);
         if activations > self.activation_peak {
@@ -119,6 +124,21 @@ impl Meter {
             pooled_peak: ledger.activation_peak + ledger.most_parameters,
             idle: 0,
         }
+    }
+
+    /// How many bytes of activations can be held now without a new peak.
+    ///
+    /// ```
+    /// use reprop::{Holder, Meter};
+    ///
+    /// let meter = Meter::new();
+    /// drop(meter.hold(Holder::Scratch, 100));
+    /// let _held = meter.hold(Holder::Streams, 30);
+    /// assert_eq!(meter.room(), 70);
+    /// ```
+    pub fn room(&self) -> u64 {
+        let ledger = self.ledger();
+        ledger.activation_peak - ledger.sums().1
     }
 
     /// A panic while the lock is held leaves whole numbers behind, so a poisoned lock is still good to read.

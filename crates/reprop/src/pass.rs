@@ -283,9 +283,14 @@ impl<'p> Context<'p> {
         self.pass.note(activity, self.block as usize, work)
     }
 
-    /// Counts saved tensors of this block.
-    pub(crate) fn hold(&self, saved: &impl Saved) -> Held {
-        self.pass.meter.hold(Holder::Blocks, saved.bytes())
+    /// Counts `bytes` that this block holds beside streams, in a [reverse](crate::Block::reverse).
+    pub fn hold(&self, holder: Holder, bytes: u64) -> Held {
+        self.pass.meter.hold(holder, bytes)
+    }
+
+    /// How many bytes can be held now without more than were held before.
+    pub fn room(&self) -> u64 {
+        self.pass.meter.room()
     }
 
     /// The context of one sub-block of this block: F and G draw different masks.

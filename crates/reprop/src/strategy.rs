@@ -19,7 +19,9 @@ use crate::{Inputs, Mode};
 /// blocks are used first in the backward pass, so that those are kept which are gone before the peak is reached. That is
 /// the last block alone where all are alike, and more where the first stage is the largest. A network that [cannot tell its
 /// bytes](crate::Network::predicted) recovers all. A [`Plan`](crate::Plan) under a smaller budget keeps none: a block is then
-/// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take.
+/// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take. Where memory was
+/// used before that is free again, by blocks that were kept or by the head, a reversed block saves attention's probabilities too
+/// instead of computing them twice.
 ///
 /// ```
 /// use reprop::Strategy;

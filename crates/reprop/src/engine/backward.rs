@@ -204,12 +204,10 @@ impl<'n, const D: usize> Front<'n, D> {
         pass: &Pass,
         gradients: &mut Gradients,
     ) -> Kept<Streams<D>> {
-        let (Some(Recorded { index, scratch, .. }), Some(output)) = (self.rest.pop(), self.output.take())
-        else {
+        let (Some(Recorded { index, .. }), Some(output)) = (self.rest.pop(), self.output.take()) else {
             unreachable!("what a block gave comes from above")
         };
         let meter = pass.metering();
-        let _scratch = meter.hold(Holder::Scratch, scratch.reverse);
         let (y, held) = output.into_parts();
         let (dy, held_dy) = dy.into_parts();
         let (x, dx) = block.reverse(y, dy, &pass.context(FIRST_PIECE + index), gradients);

@@ -44,7 +44,6 @@ struct Scratch {
     forward: u64,
     recover: u64,
     grads: u64,
-    reverse: u64,
 }
 
 impl Scratch {
@@ -76,8 +75,8 @@ impl Scratch {
 }
 
 impl From<BlockFootprint> for Scratch {
-    fn from(BlockFootprint { forward, recover, grads, reverse, .. }: BlockFootprint) -> Self {
-        Self { forward, recover, grads, reverse }
+    fn from(BlockFootprint { forward, recover, grads, .. }: BlockFootprint) -> Self {
+        Self { forward, recover, grads }
     }
 }
 
