@@ -17,6 +17,7 @@ mod norm;
 mod patches;
 mod pool_classifier;
 mod pooled;
+mod projections;
 mod ways;
 mod widen;
 mod window;

@@ -7,35 +7,33 @@ use reprop_kernels::attention::{
     self as kernel, AttentionGrads, AttentionSaved, AttentionShape, Keep, Masks,
 };
 use reprop_kernels::grid::GridOverflow;
-use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::layer_norm::NormGrads;
 use reprop_kernels::output::{Base, Output};
 
 use super::Attention;
-use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
-use crate::layers::norm::EPSILON;
+use crate::kernels::{Floats, RowsWeight, Use, lent};
+use crate::layers::projections::{ProjectionParts, Projections, keep};
 use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
-use crate::{Context, Gradients, HiddenKeys, Workspace};
+use crate::{Context, Gradients, HiddenKeys};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
-    workspace: &'p Workspace,
+    around: ProjectionParts<'p>,
     shape: AttentionShape,
     keep: Keep,
-    scale: Floats,
-    bias: Floats,
-    qkv: RowsWeight,
-    qkv_bias: Floats,
-    out: RowsWeight,
-    out_bias: Floats,
     /// Keys that are not hidden, `[batch, tokens]`.
     visible: Option<Vec<bool>>,
 }
 
 impl Attention {
+    fn projections(&self) -> Projections<'_> {
+        Projections { norm: &self.norm, qkv: &self.qkv, out: &self.projection }
+    }
+
     /// Probabilities are kept where they take no more memory than `q k v` and the heads' values, if memory is not dear.
     fn keep(&self, tokens: usize, width: usize, context: &Context<'_>) -> Keep {
         let small = self.heads * tokens <= 4 * width;
-        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
+        keep(small, context)
     }
 }
 
@@ -44,8 +42,7 @@ impl FusedWay<3> for Attention {
     type Parts<'p> = Parts<'p>;
 
     fn fuses(&self, context: &Context<'_>) -> bool {
-        let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
-        biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
+        self.projections().fuse(context)
     }
 
     fn parts<'p>(
@@ -62,20 +59,12 @@ impl FusedWay<3> for Attention {
         if visible.iter().flat_map(|visible| visible.chunks(tokens)).any(|keys| !keys.contains(&true)) {
             return None;
         }
-        let workspace = context.fused();
-        let (qkv, out) =
-            RowsWeight::pair(batch * tokens, &self.qkv.weight, &self.projection.weight, usage, workspace);
+        let around = self.projections().parts(batch * tokens, usage, context)?;
         Some(Parts {
             shape: AttentionShape { batch, tokens, heads: self.heads },
             keep: self.keep(tokens, width, context),
-            scale: Floats::param(&self.norm.gamma),
-            bias: Floats::param(self.norm.beta.as_ref()?),
-            qkv,
-            qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
-            out,
-            out_bias: Floats::param(self.projection.bias.as_ref()?),
             visible,
-            workspace,
+            around,
         })
     }
 
@@ -108,46 +97,30 @@ impl FusedWay<3> for Attention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
-        let Self { norm, qkv, projection, .. } = self;
-        let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
-            unreachable!("fused attention has all its biases")
-        };
-        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
-        let (mut d_qkv, mut d_qkv_bias) = (Grad::of(&qkv.weight), Grad::of(qkv_bias));
-        let (mut d_out, mut d_out_bias) = (Grad::of(&projection.weight), Grad::of(out_bias));
+        let mut around = self.projections().grads();
         let grads = AttentionGrads {
-            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
-            qkv: &mut d_qkv,
-            qkv_bias: &mut d_qkv_bias,
-            out: &mut d_out,
-            out_bias: &mut d_out_bias,
+            norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
+            qkv: &mut around.qkv,
+            qkv_bias: &mut around.qkv_bias,
+            out: &mut around.out,
+            out_bias: &mut around.out_bias,
             bias: None,
         };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
-        // In the order of the derivative on Burn's operations.
-        d_out.add_to(gradients);
-        d_out_bias.add_to(gradients);
-        d_qkv.add_to(gradients);
-        d_qkv_bias.add_to(gradients);
-        d_scale.add_to(gradients);
-        d_bias.add_to(gradients);
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        around.add_to(gradients, |_| ());
     }
 }
 
 impl Parts<'_> {
-    fn memory(&self) -> &reprop_kernels::Workspace {
-        self.workspace.kernels()
-    }
-
     fn kernel(&self) -> kernel::Attention<'_> {
         kernel::Attention {
             shape: self.shape,
             masks: Masks { keys: self.visible.as_deref(), ..Masks::default() },
-            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: self.qkv.weight(),
-            qkv_bias: &self.qkv_bias,
-            out: self.out.weight(),
-            out_bias: &self.out_bias,
+            norm: self.around.norm(),
+            qkv: self.around.qkv.weight(),
+            qkv_bias: &self.around.qkv_bias,
+            out: self.around.out.weight(),
+            out_bias: &self.around.out_bias,
         }
     }
 }
@@ -156,11 +129,11 @@ impl FusedParts<3> for Parts<'_> {
     type Saved = AttentionSaved;
 
     fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
-        self.kernel().forward(&Floats::of(x.clone()), output, self.memory())
+        self.kernel().forward(&Floats::of(x.clone()), output, self.around.memory())
     }
 
     fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<AttentionSaved, GridOverflow> {
-        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.around.memory())
     }
 }
 

@@ -11,24 +11,19 @@ use reprop_kernels::output::{Base, Output};
 use super::{Pool, PooledAttention};
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
 use crate::layers::norm::EPSILON;
+use crate::layers::projections::{ProjectionParts, Projections, keep};
 use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
-use crate::{Context, Gradients, Workspace};
+use crate::{Context, Gradients};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
-    workspace: &'p Workspace,
+    around: ProjectionParts<'p>,
     images: Images,
     heads: usize,
     keep: Keep,
-    scale: Floats,
-    bias: Floats,
-    qkv: RowsWeight,
-    qkv_bias: Floats,
     query: Option<PoolParts>,
     key: PoolParts,
     value: PoolParts,
-    out: RowsWeight,
-    out_bias: Floats,
 }
 
 struct PoolParts {
@@ -80,6 +75,10 @@ impl<'p> PoolGrad<'p> {
 }
 
 impl PooledAttention {
+    fn projections(&self) -> Projections<'_> {
+        Projections { norm: &self.norm, qkv: &self.qkv, out: &self.projection }
+    }
+
     /// Saved buffers that [`Keep`] does not choose: statistics, `q k v`, what the pools save, the heads' values.
     fn kept(&self, [batch, tokens, width]: [usize; 3]) -> KernelLens {
         let rows = batch * tokens;
@@ -104,7 +103,7 @@ impl PooledAttention {
     fn keep(&self, dims: [usize; 3], context: &Context<'_>) -> Keep {
         let KernelLens { statistics, values } = self.kept(dims);
         let small = self.probabilities(dims[0]) <= statistics.iter().chain(&values).sum();
-        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
+        keep(small, context)
     }
 }
 
@@ -113,10 +112,7 @@ impl FusedWay<3> for PooledAttention {
     type Parts<'p> = Parts<'p>;
 
     fn fuses(&self, context: &Context<'_>) -> bool {
-        let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
-        let pools = self.pools().map(|pool| &pool.norm.beta);
-        biases.into_iter().chain(pools).all(Option::is_some)
-            && context.fuses(&self.norm.gamma.val().inner().device())
+        self.projections().fuse(context) && self.pools().all(|pool| pool.norm.beta.is_some())
     }
 
     fn output_dims(&self, [batch, _, width]: [usize; 3]) -> [usize; 3] {
@@ -127,23 +123,15 @@ impl FusedWay<3> for PooledAttention {
         if !self.fuses(context) {
             return None;
         }
-        let workspace = context.fused();
-        let (qkv, out) =
-            RowsWeight::pair(dims[0] * dims[1], &self.qkv.weight, &self.projection.weight, usage, workspace);
+        let around = self.projections().parts(dims[0] * dims[1], usage, context)?;
         Some(Parts {
             images: Images { batch: dims[0], height: self.side, width: self.side },
             heads: self.heads,
             keep: self.keep(dims, context),
-            scale: Floats::param(&self.norm.gamma),
-            bias: Floats::param(self.norm.beta.as_ref()?),
-            qkv,
-            qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
             query: self.query_pool.as_ref().and_then(PoolParts::new),
             key: PoolParts::new(&self.key_pool)?,
             value: PoolParts::new(&self.value_pool)?,
-            out,
-            out_bias: Floats::param(self.projection.bias.as_ref()?),
-            workspace,
+            around,
         })
     }
 
@@ -180,56 +168,41 @@ impl FusedWay<3> for PooledAttention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
-        let Self { norm, qkv, projection, .. } = self;
-        let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
-            unreachable!("fused attention has all its biases")
-        };
-        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
-        let (mut d_qkv, mut d_qkv_bias) = (Grad::of(&qkv.weight), Grad::of(qkv_bias));
-        let (mut d_out, mut d_out_bias) = (Grad::of(&projection.weight), Grad::of(out_bias));
+        let mut around = self.projections().grads();
         let mut query = self.query_pool.as_ref().map(PoolGrad::of);
         let (mut key, mut value) = (PoolGrad::of(&self.key_pool), PoolGrad::of(&self.value_pool));
         let grads = PooledGrads {
-            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
-            qkv: &mut d_qkv,
-            qkv_bias: &mut d_qkv_bias,
+            norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
+            qkv: &mut around.qkv,
+            qkv_bias: &mut around.qkv_bias,
             query: query.as_mut().map(PoolGrad::kernel),
             key: key.kernel(),
             value: value.kernel(),
-            out: &mut d_out,
-            out_bias: &mut d_out_bias,
+            out: &mut around.out,
+            out_bias: &mut around.out_bias,
         };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
-        // In the order of the derivative on Burn's operations.
-        d_out.add_to(gradients);
-        d_out_bias.add_to(gradients);
-        for pool in [query, Some(key), Some(value)].into_iter().flatten() {
-            pool.add_to(gradients);
-        }
-        d_qkv.add_to(gradients);
-        d_qkv_bias.add_to(gradients);
-        d_scale.add_to(gradients);
-        d_bias.add_to(gradients);
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        around.add_to(gradients, |gradients| {
+            for pool in [query, Some(key), Some(value)].into_iter().flatten() {
+                pool.add_to(gradients);
+            }
+        });
     }
 }
 
 impl Parts<'_> {
-    fn memory(&self) -> &reprop_kernels::Workspace {
-        self.workspace.kernels()
-    }
-
     fn kernel(&self) -> kernel::PooledAttention<'_> {
         kernel::PooledAttention {
             images: self.images,
             heads: self.heads,
-            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: self.qkv.weight(),
-            qkv_bias: &self.qkv_bias,
+            norm: self.around.norm(),
+            qkv: self.around.qkv.weight(),
+            qkv_bias: &self.around.qkv_bias,
             query: self.query.as_ref().map(PoolParts::kernel),
             key: self.key.kernel(),
             value: self.value.kernel(),
-            out: self.out.weight(),
-            out_bias: &self.out_bias,
+            out: self.around.out.weight(),
+            out_bias: &self.around.out_bias,
         }
     }
 }
@@ -239,10 +212,10 @@ impl FusedParts<3> for Parts<'_> {
 
     fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
         let x = Floats::of(x.clone());
-        self.kernel().forward_saving(&x, output, Keep::Nothing, self.memory()).map(drop)
+        self.kernel().forward_saving(&x, output, Keep::Nothing, self.around.memory()).map(drop)
     }
 
     fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<PooledSaved, GridOverflow> {
-        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.around.memory())
     }
 }

@@ -6,33 +6,31 @@ use burn::tensor::Tensor;
 use reprop_kernels::attention::{self as kernel, Keep, WindowGrads, WindowSaved};
 use reprop_kernels::conv::Images;
 use reprop_kernels::grid::GridOverflow;
-use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::layer_norm::NormGrads;
 use reprop_kernels::output::{Base, Output};
 
 use super::WindowAttention;
 use crate::kernels::{Floats, Grad, RowsWeight, Use, lent};
-use crate::layers::norm::EPSILON;
+use crate::layers::projections::{ProjectionParts, Projections, keep};
 use crate::layers::ways::{FusedParts, FusedSaved, FusedScratch, FusedWay, KernelLens};
-use crate::{Context, Gradients, Workspace};
+use crate::{Context, Gradients};
 
 /// Parameters as the kernel takes them.
 pub struct Parts<'p> {
-    workspace: &'p Workspace,
+    around: ProjectionParts<'p>,
     images: Images,
     window: usize,
     shift: usize,
     heads: usize,
     keep: Keep,
     table: Floats,
-    scale: Floats,
-    bias: Floats,
-    qkv: RowsWeight,
-    qkv_bias: Floats,
-    out: RowsWeight,
-    out_bias: Floats,
 }
 
 impl WindowAttention {
+    fn projections(&self) -> Projections<'_> {
+        Projections { norm: &self.norm, qkv: &self.qkv, out: &self.projection }
+    }
+
     fn tokens(&self) -> usize {
         self.window * self.window
     }
@@ -40,7 +38,7 @@ impl WindowAttention {
     /// Probabilities are kept where they take no more memory than `q k v` and the heads' values, if memory is not dear.
     fn keep(&self, context: &Context<'_>) -> Keep {
         let small = self.heads * self.tokens() <= 4 * self.width;
-        if small && !context.is_lean() { Keep::Probabilities } else { Keep::Nothing }
+        keep(small, context)
     }
 }
 
@@ -49,22 +47,14 @@ impl FusedWay<3> for WindowAttention {
     type Parts<'p> = Parts<'p>;
 
     fn fuses(&self, context: &Context<'_>) -> bool {
-        let biases = [&self.norm.beta, &self.qkv.bias, &self.projection.bias];
-        biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
+        self.projections().fuse(context)
     }
 
     fn parts<'p>(&self, [batch, _, _]: [usize; 3], usage: Use, context: &Context<'p>) -> Option<Parts<'p>> {
         if !self.fuses(context) {
             return None;
         }
-        let workspace = context.fused();
-        let (qkv, out) = RowsWeight::pair(
-            batch * self.side.pow(2),
-            &self.qkv.weight,
-            &self.projection.weight,
-            usage,
-            workspace,
-        );
+        let around = self.projections().parts(batch * self.side.pow(2), usage, context)?;
         Some(Parts {
             images: Images { batch, height: self.side, width: self.side },
             window: self.window,
@@ -72,13 +62,7 @@ impl FusedWay<3> for WindowAttention {
             heads: self.heads,
             keep: self.keep(context),
             table: Floats::param(&self.bias),
-            scale: Floats::param(&self.norm.gamma),
-            bias: Floats::param(self.norm.beta.as_ref()?),
-            qkv,
-            qkv_bias: Floats::param(self.qkv.bias.as_ref()?),
-            out,
-            out_bias: Floats::param(self.projection.bias.as_ref()?),
-            workspace,
+            around,
         })
     }
 
@@ -117,39 +101,22 @@ impl FusedWay<3> for WindowAttention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
-        let Self { norm, qkv, projection, bias: table, .. } = self;
-        let (Some(beta), Some(qkv_bias), Some(out_bias)) = (&norm.beta, &qkv.bias, &projection.bias) else {
-            unreachable!("fused attention has all its biases")
-        };
-        let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
-        let (mut d_qkv, mut d_qkv_bias) = (Grad::of(&qkv.weight), Grad::of(qkv_bias));
-        let (mut d_out, mut d_out_bias) = (Grad::of(&projection.weight), Grad::of(out_bias));
-        let mut d_table = Grad::of(table);
+        let mut around = self.projections().grads();
+        let mut d_table = Grad::of(&self.bias);
         let grads = WindowGrads {
             table: &mut d_table,
-            norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
-            qkv: &mut d_qkv,
-            qkv_bias: &mut d_qkv_bias,
-            out: &mut d_out,
-            out_bias: &mut d_out_bias,
+            norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
+            qkv: &mut around.qkv,
+            qkv_bias: &mut around.qkv_bias,
+            out: &mut around.out,
+            out_bias: &mut around.out_bias,
         };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
-        // In the order of the derivative on Burn's operations.
-        d_out.add_to(gradients);
-        d_out_bias.add_to(gradients);
-        d_table.add_to(gradients);
-        d_qkv.add_to(gradients);
-        d_qkv_bias.add_to(gradients);
-        d_scale.add_to(gradients);
-        d_bias.add_to(gradients);
+        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        around.add_to(gradients, |gradients| d_table.add_to(gradients));
     }
 }
 
 impl Parts<'_> {
-    fn memory(&self) -> &reprop_kernels::Workspace {
-        self.workspace.kernels()
-    }
-
     fn kernel(&self) -> kernel::WindowAttention<'_> {
         kernel::WindowAttention {
             images: self.images,
@@ -157,11 +124,11 @@ impl Parts<'_> {
             shift: self.shift,
             heads: self.heads,
             table: &self.table,
-            norm: LayerNorm { scale: &self.scale, bias: &self.bias, eps: EPSILON as f32 },
-            qkv: self.qkv.weight(),
-            qkv_bias: &self.qkv_bias,
-            out: self.out.weight(),
-            out_bias: &self.out_bias,
+            norm: self.around.norm(),
+            qkv: self.around.qkv.weight(),
+            qkv_bias: &self.around.qkv_bias,
+            out: self.around.out.weight(),
+            out_bias: &self.around.out_bias,
         }
     }
 }
@@ -171,10 +138,10 @@ impl FusedParts<3> for Parts<'_> {
 
     fn forward(&self, x: &Tensor<3>, output: &mut Output) -> Result<(), GridOverflow> {
         let x = Floats::of(x.clone());
-        self.kernel().forward_saving(&x, output, Keep::Nothing, self.memory()).map(drop)
+        self.kernel().forward_saving(&x, output, Keep::Nothing, self.around.memory()).map(drop)
     }
 
     fn forward_saving(&self, x: &Tensor<3>, output: &mut Output) -> Result<WindowSaved, GridOverflow> {
-        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.memory())
+        self.kernel().forward_saving(&Floats::of(x.clone()), output, self.keep, self.around.memory())
     }
 }
