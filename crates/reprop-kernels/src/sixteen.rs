@@ -9,7 +9,7 @@
 //! bits are the same on all of them.
 
 use crate::share::Shared;
-use crate::simd::{Isa, dispatch};
+use crate::simd::dispatch;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
@@ -42,17 +42,11 @@ impl<T: Rounds> Rounds for Option<T> {
 /// # Panics
 /// If lengths differ.
 pub fn narrow(format: Format, x: &[f32], y: &mut [u16], ws: &Workspace) {
-    assert_eq!(x.len(), y.len(), "lengths differ");
-    let (len, y) = (y.len(), Shared::new(y));
-    let part: fn(Isa, &[f32], &mut [u16]) = match format {
+    let part = match format {
         Format::Bf16 => to_bf16,
         Format::F16 => to_f16,
     };
-    for_each(len.div_ceil(PART), |i| {
-        let span = i * PART..((i + 1) * PART).min(len);
-        // SAFETY: parts do not overlap.
-        part(ws.isa(), &x[span.clone()], unsafe { y.slice(span) });
-    });
+    in_parts(x, y, |x, y| part(ws.isa(), x, y));
 }
 
 /// `y` is what `x` in `format` stands for.
@@ -60,16 +54,20 @@ pub fn narrow(format: Format, x: &[f32], y: &mut [u16], ws: &Workspace) {
 /// # Panics
 /// If lengths differ.
 pub fn widen(format: Format, x: &[u16], y: &mut [f32], ws: &Workspace) {
-    assert_eq!(x.len(), y.len(), "lengths differ");
-    let (len, y) = (y.len(), Shared::new(y));
-    let part: fn(Isa, &[u16], &mut [f32]) = match format {
+    let part = match format {
         Format::Bf16 => from_bf16,
         Format::F16 => from_f16,
     };
+    in_parts(x, y, |x, y| part(ws.isa(), x, y));
+}
+
+fn in_parts<X: Sync, Y: Send>(x: &[X], y: &mut [Y], convert: impl Fn(&[X], &mut [Y]) + Sync) {
+    assert_eq!(x.len(), y.len(), "lengths differ");
+    let (len, y) = (y.len(), Shared::new(y));
     for_each(len.div_ceil(PART), |i| {
         let span = i * PART..((i + 1) * PART).min(len);
         // SAFETY: parts do not overlap.
-        part(ws.isa(), &x[span.clone()], unsafe { y.slice(span) });
+        convert(&x[span.clone()], unsafe { y.slice(span) });
     });
 }
 
