@@ -23,6 +23,7 @@ use reprop_kernels::mlp::{Mlp, MlpGrads};
 use reprop_kernels::optimizer::{AdamW, Sgd};
 use reprop_kernels::output::{Base, Output};
 use reprop_kernels::recurrent::{GruCell, GruGrads, LstmCell, LstmGrads};
+use reprop_kernels::sixteen::{self, Format};
 use reprop_kernels::{Workspace, embedding, gelu, linear, relu};
 
 /// A slice that does not begin where its memory does.
@@ -380,5 +381,18 @@ fn recurrent_kernels_stay_inside_their_slices() {
         };
         cell.vjp(x.get(), h.get(), saved, next_h.get(), grads, ws);
         finite!(next_h, dx, dh, dwx, dwh, db, db2);
+    });
+}
+
+#[test]
+fn conversions_stay_inside_their_slices() {
+    everywhere(|ws| {
+        for format in [Format::Bf16, Format::F16] {
+            odd!(x: 37, back: 37);
+            let mut narrow = [0_u16; 38];
+            sixteen::narrow(format, x.get(), &mut narrow[1..], ws);
+            sixteen::widen(format, &narrow[1..], back.get_mut(), ws);
+            finite!(back);
+        }
     });
 }
