@@ -22,8 +22,11 @@ pub struct Values {
     start: usize,
 }
 
-/// So few floats begin where their memory does.
+/// So few floats begin where their memory does,
 const FEW: usize = 1 << 12;
+
+/// and the others at most so many floats later.
+pub const MOST_BEFORE: usize = LINE - 1;
 
 impl Values {
     /// Whether floats lie as those of [`blank`] do.
@@ -36,9 +39,9 @@ impl Values {
         (self.memory, self.start)
     }
 
-    /// `len` floats that `fill` makes hold something. False if it cannot.
+    /// `len` floats that `fill` makes hold something; nothing if it cannot.
     fn filled(len: usize, fill: impl FnOnce(&mut [MaybeUninit<f32>]) -> bool) -> Option<Self> {
-        let most = if len < FEW { 0 } else { LINE - 1 };
+        let most = if len < FEW { 0 } else { MOST_BEFORE };
         let mut memory: Vec<f32> = Vec::with_capacity(len + most);
         let start = memory.as_ptr().align_offset(LINE * size_of::<f32>()).min(most);
         if !fill(&mut memory.spare_capacity_mut()[..start + len]) {
@@ -171,7 +174,7 @@ mod tests {
                 assert!(!Values::lie_well(&values[1..]) || len == FEW, "{len}");
                 let begin = values.as_ptr();
                 let (memory, start) = values.into_parts();
-                assert!(memory.len() == start + len && start < LINE, "{len}");
+                assert!(memory.len() == start + len && start <= MOST_BEFORE, "{len}");
                 assert_eq!(memory[start..].as_ptr(), begin);
             }
         }

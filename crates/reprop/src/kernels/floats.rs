@@ -7,7 +7,7 @@ use burn::backend::flex::{FlexTensor, Layout};
 use burn::module::Param;
 use burn::tensor::{Bytes, DType, Tensor};
 use reprop_kernels::halves;
-use reprop_kernels::heap::{Values, blank};
+use reprop_kernels::heap::{MOST_BEFORE, Values, blank};
 
 /// The values of a CPU tensor in row-major order: the tensor's own memory, or a copy if its strides are others.
 pub(crate) struct Floats(FlexTensor);
@@ -44,14 +44,15 @@ pub(crate) fn update<const D: usize, R>(
     write: impl FnOnce(Option<&[f32]>, &mut [f32]) -> R,
 ) -> (Tensor<D>, R) {
     let shape = base.dims();
-    let elements = shape.iter().product();
+    let elements: usize = shape.iter().product();
     let Floats(mut base) = Floats::of(base);
+    let before = base.layout().start_offset();
     // A view of a larger tensor would keep all of that alive.
-    let whole = base.layout().start_offset() + elements;
-    if let Some(values) = base.try_storage_mut::<f32>()
-        && values.len() == whole
+    if before <= MOST_BEFORE
+        && let Some(values) = base.try_storage_mut::<f32>()
+        && values.len() == before + elements
     {
-        let result = write(None, &mut values[whole - elements..]);
+        let result = write(None, &mut values[before..]);
         return (Tensor::from_primitive::<Flex>(base), result);
     }
     let mut values = blank(elements);
