@@ -18,7 +18,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Each kernel once on a few odd elements: short enough for an interpreter.
 const TINY: [&str; 2] = ["--test", "tiny"];
 /// Beside them, what compares kernels with naive ones on random shapes. Page faults are another program's business here.
-const VECTOR: [&str; 22] = [
+const VECTOR: [&str; 24] = [
     "--test",
     "tiny",
     "--test",
@@ -35,6 +35,8 @@ const VECTOR: [&str; 22] = [
     "mlp",
     "--test",
     "conv",
+    "--test",
+    "strided",
     "--test",
     "branch",
     "--test",
