@@ -36,6 +36,8 @@ const VECTOR: [&str; 24] = [
     "--test",
     "conv",
     "--test",
+    "strided",
+    "--test",
     "branch",
     "--test",
     "recurrent",

@@ -4,31 +4,90 @@
 //! clears each page again before it lends it: for convolutional networks about a tenth of a step.
 
 use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
 
 use rayon::prelude::*;
+
+use crate::memory::LINE;
 
 /// Floats that one task clears.
 const PART: usize = 1 << 16;
 
+/// Floats of a tensor. Many of them begin on a cache line, wherever the C library's memory does: a vector then lies on one line, not
+/// on two, and may be stored past the caches.
+#[derive(Debug)]
+pub struct Values {
+    memory: Vec<f32>,
+    /// Where they begin; they end with the memory.
+    start: usize,
+}
+
+/// So few floats begin where their memory does,
+const FEW: usize = 1 << 12;
+
+/// and the others at most so many floats later.
+pub const MOST_BEFORE: usize = LINE - 1;
+
+impl Values {
+    /// Whether floats lie as those of [`blank`] do.
+    pub fn lie_well(floats: &[f32]) -> bool {
+        floats.len() < FEW || (floats.as_ptr() as usize).is_multiple_of(LINE * size_of::<f32>())
+    }
+
+    /// The memory, and where in it the floats begin, which end with it.
+    pub fn into_parts(self) -> (Vec<f32>, usize) {
+        (self.memory, self.start)
+    }
+
+    /// `len` floats that `fill` makes hold something; nothing if it cannot.
+    fn filled(len: usize, fill: impl FnOnce(&mut [MaybeUninit<f32>]) -> bool) -> Option<Self> {
+        let most = if len < FEW { 0 } else { MOST_BEFORE };
+        let mut memory: Vec<f32> = Vec::with_capacity(len + most);
+        let start = memory.as_ptr().align_offset(LINE * size_of::<f32>()).min(most);
+        if !fill(&mut memory.spare_capacity_mut()[..start + len]) {
+            return None;
+        }
+        // SAFETY: so many floats have room and hold something.
+        unsafe { memory.set_len(start + len) };
+        Some(Self { memory, start })
+    }
+}
+
+impl From<Vec<f32>> for Values {
+    fn from(memory: Vec<f32>) -> Self {
+        Self { memory, start: 0 }
+    }
+}
+
+impl Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[self.start..]
+    }
+}
+
+impl DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[self.start..]
+    }
+}
+
 /// Zeros, cleared by all threads: memory that is [kept](keep_freed_memory) is cleared for every tensor anew, while the other
 /// threads would have nothing to do.
-pub fn zeros(len: usize) -> Vec<f32> {
-    let mut values: Vec<f32> = Vec::with_capacity(len);
-    values.spare_capacity_mut()[..len].par_chunks_mut(PART).for_each(|part| part.fill(MaybeUninit::new(0.0)));
-    // SAFETY: `len` floats have room and were written.
-    unsafe { values.set_len(len) };
-    values
+pub fn zeros(len: usize) -> Values {
+    let clear = |part: &mut [MaybeUninit<f32>]| part.fill(MaybeUninit::new(0.0));
+    let zeros = Values::filled(len, |memory| {
+        memory.par_chunks_mut(PART).for_each(clear);
+        true
+    });
+    zeros.expect("what was written holds something")
 }
 
 /// Floats that hold anything (in debug builds: NaN), for results that are written in full: to clear them first is a pass over
 /// memory like that of many a kernel.
-pub fn blank(len: usize) -> Vec<f32> {
-    let mut values: Vec<f32> = Vec::with_capacity(len);
-    if !settle(&mut values.spare_capacity_mut()[..len]) {
-        return zeros(len);
-    }
-    // SAFETY: `len` floats have room and hold what is not known, but is something.
-    unsafe { values.set_len(len) };
+pub fn blank(len: usize) -> Values {
+    let mut values = Values::filled(len, settle).unwrap_or_else(|| zeros(len));
     if cfg!(debug_assertions) {
         values.fill(f32::NAN);
     }
@@ -91,7 +150,7 @@ mod tests {
     #[test]
     fn zeros_are_as_many_as_asked_for() {
         for len in [0, 1, PART - 1, PART, 3 * PART + 7] {
-            assert_eq!(zeros(len), vec![0.0; len]);
+            assert_eq!(zeros(len)[..], vec![0.0; len]);
         }
     }
 
@@ -101,8 +160,25 @@ mod tests {
             let mut values = blank(len);
             assert_eq!(values.len(), len);
             values.fill(2.0);
-            assert_eq!(values, vec![2.0; len]);
+            assert_eq!(values[..], vec![2.0; len]);
             assert_eq!(blank_sixteens(len).len(), len);
         }
+    }
+
+    #[test]
+    fn many_floats_begin_on_a_cache_line_and_end_with_their_memory() {
+        let others: Vec<Vec<u8>> = (1..9).map(|i| Vec::with_capacity(16 * i)).collect();
+        for len in [FEW, FEW + 1, PART, 10 * PART + 3] {
+            for values in [zeros(len), blank(len)] {
+                assert!((values.as_ptr() as usize).is_multiple_of(64) && Values::lie_well(&values), "{len}");
+                assert!(!Values::lie_well(&values[1..]) || len == FEW, "{len}");
+                let begin = values.as_ptr();
+                let (memory, start) = values.into_parts();
+                assert!(memory.len() == start + len && start <= MOST_BEFORE, "{len}");
+                assert_eq!(memory[start..].as_ptr(), begin);
+            }
+        }
+        drop(others);
+        assert_eq!(Values::from(vec![1.0, 2.0])[..], [1.0, 2.0]);
     }
 }

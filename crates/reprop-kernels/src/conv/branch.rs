@@ -11,6 +11,7 @@ use super::source::{Kind, Source};
 use super::three::{Conv3x3, copy_out};
 use super::{Images, WinogradWeight};
 use crate::batch_norm::{BatchNorm, BatchNormGrads, Mask, Moments, add_pixels, affine, masked, moments};
+use crate::gemm::blocks;
 use crate::grid::GridOverflow;
 use crate::output::{Base, Output, Sink};
 use crate::share::Shared;
@@ -20,6 +21,9 @@ use crate::workspace::{Buffer, Workspace, beyond_caches};
 
 /// Rows of pixels that a convolution finishes at once.
 const STRIP: usize = 4;
+
+/// Pixels whose outputs are computed at once.
+const FEW_PIXELS: usize = 64;
 
 /// A 3x3 convolution and the batch norm after it.
 #[derive(Clone, Copy, Debug)]
@@ -230,13 +234,16 @@ impl Branch<'_> {
         let sink = Sink::new(output, c2.len());
         let past = sink.is_beyond_caches();
         for_each(self.images.batch, |i| {
-            let span = i * size..(i + 1) * size;
-            let skip = self.residual.then(|| &x[span.clone()]);
-            // SAFETY: images do not overlap.
-            unsafe {
-                sink.write(ws, span.clone(), |y| {
-                    affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels, past);
-                });
+            // What is added to a stream goes there from the first caches.
+            for part in blocks(size, FEW_PIXELS * channels) {
+                let span = i * size + part.start..i * size + part.end;
+                let skip = self.residual.then(|| &x[span.clone()]);
+                // SAFETY: neither images nor their parts overlap.
+                unsafe {
+                    sink.write(ws, span.clone(), |y| {
+                        affine(ws.isa(), &c2[span], channels, map, skip, true, y, channels, past);
+                    });
+                }
             }
         });
         sink.finish()

@@ -49,9 +49,7 @@ pub(super) fn enter_stem<const D: usize, N: Network<D>>(
     network.stem().check(&input)?;
     let streams = network.stem().forward(input, &pass.context(STEM));
     pass.check_precision(&streams.x1.device())?;
-    let streams = enter(streams, pass);
-    look(watch, &streams, pass);
-    Ok(streams)
+    Ok(enter(streams, pass, watch))
 }
 
 /// The streams as they leave the last of `range`, with nothing kept.
@@ -64,8 +62,7 @@ pub(super) fn go_through<const D: usize, N: Network<D>>(
 ) -> Streams<D> {
     let pieces = network.pieces();
     for index in range {
-        streams = pass_through(pieces[index], index, streams, pass);
-        look(watch, &streams, pass);
+        streams = pass_through(pieces[index], index, streams, pass, watch);
     }
     streams
 }
@@ -85,10 +82,9 @@ pub(super) fn advance<const D: usize, N: Network<D>>(
         let scratch = Scratch::of(piece, streams.value().dims(), &pass.context(place));
         let _scratch = meter.hold(Holder::Scratch, scratch.forward);
         let (given, held) = streams.into_parts();
-        let next = pass.note(Activity::Forward, place, || pass_through(piece, index, given, pass));
+        let next = pass.note(Activity::Forward, place, || pass_through(piece, index, given, pass, watch));
         drop(held);
         streams = meter.keep(Holder::Streams, next);
-        look(watch, streams.value(), pass);
     }
     streams
 }
@@ -99,11 +95,12 @@ fn pass_through<const D: usize>(
     index: usize,
     streams: Streams<D>,
     pass: &Pass,
+    watch: &mut RangeWatch,
 ) -> Streams<D> {
     let context = pass.context(FIRST_PIECE + index);
     match piece {
-        Piece::Block(block) => block.forward(streams, &context),
-        Piece::Transition(transition) => enter(transition.forward(streams, &context), pass),
+        Piece::Block(block) => looked_at(block.forward(streams, &context), pass, watch),
+        Piece::Transition(transition) => enter(transition.forward(streams, &context), pass, watch),
     }
 }
 
@@ -210,8 +207,7 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
         }
     });
     pass.check_precision(&streams.x1.device())?;
-    let streams = enter(streams, pass);
-    look(watch, &streams, pass);
+    let streams = enter(streams, pass, watch);
     Ok((meter.keep(Holder::Streams, streams), stem))
 }
 
@@ -227,8 +223,7 @@ pub(super) fn record_pieces<const D: usize, N: Network<D>>(
     let pieces = network.pieces();
     let mut recorded = Vec::new();
     for index in range {
-        let (next, piece) = record_piece(pieces[index], index, streams, &recorded, layout, pass);
-        look(watch, next.value(), pass);
+        let (next, piece) = record_piece(pieces[index], index, streams, &recorded, layout, pass, watch);
         streams = next;
         recorded.push(piece);
     }
@@ -243,6 +238,7 @@ fn record_piece<const D: usize>(
     below: &[Recorded<D>],
     layout: Layout,
     pass: &Pass,
+    watch: &mut RangeWatch,
 ) -> (Kept<Streams<D>>, Recorded<D>) {
     let meter = pass.metering();
     let context = pass.context(FIRST_PIECE + index);
@@ -266,15 +262,15 @@ fn record_piece<const D: usize>(
         (Some(held), None)
     };
     let (next, way) = pass.note(Activity::Forward, FIRST_PIECE + index, || match piece {
-        Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass), Way::Recover),
+        Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass, watch), Way::Recover),
         Piece::Block(block) => {
             let (next, saved) = block.forward_saving(streams, &context);
-            (next, Way::Saved(meter.keep(Holder::Blocks, pass.store(saved))))
+            (looked_at(next, pass, watch), Way::Saved(meter.keep(Holder::Blocks, pass.store(saved))))
         }
-        Piece::Transition(_) if reruns => (pass_through(piece, index, streams, pass), Way::Rerun),
+        Piece::Transition(_) if reruns => (pass_through(piece, index, streams, pass, watch), Way::Rerun),
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
-            (enter(next, pass), Way::Saved(meter.keep(Holder::Transitions, pass.store(saved))))
+            (enter(next, pass, watch), Way::Saved(meter.keep(Holder::Transitions, pass.store(saved))))
         }
     });
     drop(held);
@@ -317,14 +313,24 @@ fn needs_its_output<const D: usize>(below: Option<&Recorded<D>>) -> bool {
     below.is_some_and(|recorded| matches!(recorded.way, Way::Recover))
 }
 
-fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass) -> Streams<D> {
-    Streams::new(kernels::enter(x1, pass), kernels::enter(x2, pass))
+/// Streams on the grid. The pass that takes them there tells whether they are inside its range.
+fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass, watch: &mut RangeWatch) -> Streams<D> {
+    let [x1, x2] = [x1, x2].map(|x| {
+        let (x, inside) = kernels::enter(x, pass);
+        if !inside {
+            watch.look(&x);
+        }
+        x
+    });
+    Streams::new(x1, x2)
 }
 
-fn look<const D: usize>(watch: &mut RangeWatch, streams: &Streams<D>, pass: &Pass) {
+/// The streams, which `watch` has looked at.
+fn looked_at<const D: usize>(streams: Streams<D>, pass: &Pass, watch: &mut RangeWatch) -> Streams<D> {
     for x in [&streams.x1, &streams.x2] {
         if !kernels::in_range(x, pass) {
             watch.look(x);
         }
     }
+    streams
 }

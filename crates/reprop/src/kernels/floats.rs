@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use burn::backend::Flex;
-use burn::backend::flex::FlexTensor;
+use burn::backend::flex::{FlexTensor, Layout};
 use burn::module::Param;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Bytes, DType, Tensor};
 use reprop_kernels::halves;
-use reprop_kernels::heap::blank;
+use reprop_kernels::heap::{MOST_BEFORE, Values, blank};
 
 /// The values of a CPU tensor in row-major order: the tensor's own memory, or a copy if its strides are others.
 pub(crate) struct Floats(FlexTensor);
@@ -44,12 +44,15 @@ pub(crate) fn update<const D: usize, R>(
     write: impl FnOnce(Option<&[f32]>, &mut [f32]) -> R,
 ) -> (Tensor<D>, R) {
     let shape = base.dims();
-    let elements = shape.iter().product();
+    let elements: usize = shape.iter().product();
     let Floats(mut base) = Floats::of(base);
-    if let Some(values) = base.try_storage_mut::<f32>()
-        && values.len() == elements
+    let before = base.layout().start_offset();
+    // A view of a larger tensor would keep all of that alive.
+    if before <= MOST_BEFORE
+        && let Some(values) = base.try_storage_mut::<f32>()
+        && values.len() == before + elements
     {
-        let result = write(None, values);
+        let result = write(None, &mut values[before..]);
         return (Tensor::from_primitive::<Flex>(base), result);
     }
     let mut values = blank(elements);
@@ -68,6 +71,18 @@ pub(crate) fn modify<const D: usize, R>(
         }
         change(values)
     })
+}
+
+/// `x` on cache lines: as it is, or moved there. For what lives for many steps, such as parameters, which Burn has made.
+pub(crate) fn on_lines<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let shape = x.dims();
+    let x = Floats::of(x);
+    if Values::lie_well(&x) {
+        return Tensor::from_primitive::<Flex>(x.0);
+    }
+    let mut values = blank(x.len());
+    values.copy_from_slice(&x);
+    tensor(values, shape)
 }
 
 /// The first `left` of the last axis, and the others.
@@ -89,6 +104,11 @@ pub(crate) fn join(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
 }
 
 /// A CPU tensor of `values`.
-pub(crate) fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
-    Tensor::from_primitive::<Flex>(FlexTensor::from_data(TensorData::new(values, shape)))
+pub(crate) fn tensor<const D: usize>(values: impl Into<Values>, shape: [usize; D]) -> Tensor<D> {
+    let (memory, start) = values.into().into_parts();
+    let elements: usize = shape.iter().product();
+    assert_eq!(memory.len() - start, elements, "values do not fit the shape {shape:?}");
+    let strides = Layout::contiguous(shape.into()).strides().to_vec();
+    let layout = Layout::new(shape.into(), strides, start);
+    Tensor::from_primitive::<Flex>(FlexTensor::new(Bytes::from_elems(memory), layout, DType::F32))
 }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use reprop_kernels::heap::{blank, zeros};
+use reprop_kernels::heap::{Values, blank, zeros};
 
 use super::tensor;
 use crate::Gradients;
@@ -12,7 +12,7 @@ use crate::Gradients;
 /// Memory for the gradient of one parameter. Kernels write it also where the parameter is frozen.
 pub(crate) struct Grad<'p, const D: usize> {
     param: &'p Param<Tensor<D>>,
-    values: Vec<f32>,
+    values: Values,
 }
 
 impl<'p, const D: usize> Grad<'p, D> {

@@ -16,7 +16,7 @@ pub use choice::{Kernels, UnknownKernels};
 pub use workspace::Workspace;
 
 pub(crate) use filters::Filters;
-pub(crate) use floats::{Floats, join, modify, split, tensor, update};
+pub(crate) use floats::{Floats, join, modify, on_lines, split, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
 pub(crate) use packed::{Packed, RowsWeight, Use};

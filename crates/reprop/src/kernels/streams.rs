@@ -17,11 +17,11 @@ fn grid<const D: usize>(x: &Tensor<D>, pass: &Pass) -> Option<Grid> {
     }
 }
 
-/// [`Arithmetic::enter`]. What is outside the range is found when the stream is looked at.
-pub(crate) fn enter<const D: usize>(x: Tensor<D>, pass: &Pass) -> Tensor<D> {
+/// [`Arithmetic::enter`], and whether the stream is known to be inside the grid's range.
+pub(crate) fn enter<const D: usize>(x: Tensor<D>, pass: &Pass) -> (Tensor<D>, bool) {
     match grid(&x, pass) {
-        Some(grid) => modify(x, |x| grid.snap(x, pass.pool().kernels()).ok()).0,
-        None => pass.arithmetic_of_streams().enter(x),
+        Some(grid) => modify(x, |x| grid.snap(x, pass.pool().kernels()).is_ok()),
+        None => (pass.arithmetic_of_streams().enter(x), false),
     }
 }
 

@@ -7,7 +7,7 @@ use reprop_kernels::optimizer as kernel;
 
 use super::fuses;
 use crate::Workspace;
-use crate::kernels::{Floats, modify};
+use crate::kernels::{Floats, modify, on_lines};
 
 /// Settings of an [`AdamW`].
 ///
@@ -86,11 +86,11 @@ impl Optimizer for AdamW {
         let settings = kernel::AdamW { learning_rate: lr as f32, beta1, beta2, eps, weight_decay };
         let workspace = Workspace::shared();
         let grad = Floats::of(grad);
-        let (tensor, (moment_1, moment_2)) = modify(tensor, |p| {
-            let (moment_1, moment_2) = modify(moment_1, |m| {
+        let (tensor, (moment_1, moment_2)) = modify(on_lines(tensor), |p| {
+            let (moment_1, moment_2) = modify(on_lines(moment_1), |m| {
                 let update =
                     |v: &mut [f32]| settings.update(time as u32, p, &grad, m, v, workspace.kernels());
-                modify(moment_2, update).0
+                modify(on_lines(moment_2), update).0
             });
             (moment_1, moment_2)
         });

@@ -12,7 +12,7 @@ use reprop_kernels::optimizer as kernel;
 
 use super::fuses;
 use crate::Workspace;
-use crate::kernels::{Floats, modify};
+use crate::kernels::{Floats, modify, on_lines};
 
 /// Settings of an [`Sgd`].
 ///
@@ -86,8 +86,8 @@ impl Optimizer for Sgd {
             let settings = kernel::Sgd { learning_rate: lr as f32, momentum, weight_decay };
             let workspace = Workspace::shared();
             let grad = Floats::of(grad);
-            modify(tensor, |p| {
-                modify(velocity, |b: &mut [f32]| settings.update(p, &grad, b, workspace.kernels())).0
+            modify(on_lines(tensor), |p| {
+                modify(on_lines(velocity), |b| settings.update(p, &grad, b, workspace.kernels())).0
             })
         } else {
             let grad = grad + tensor.clone().mul_scalar(weight_decay);
