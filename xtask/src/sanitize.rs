@@ -18,7 +18,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Each kernel once on a few odd elements: short enough for an interpreter.
 const TINY: [&str; 2] = ["--test", "tiny"];
 /// Beside them, what compares kernels with naive ones on random shapes. Page faults are another program's business here.
-const VECTOR: [&str; 24] = [
+const VECTOR: &[&str] = &[
     "--test",
     "tiny",
     "--test",
@@ -60,7 +60,7 @@ pub fn run(root: &Path) -> ExitCode {
     let address = Check {
         name: "address sanitizer, vector sets",
         there: &["--version"],
-        arguments: [&["test", "--release", "--target", TARGET, "-p", "reprop-kernels"], &VECTOR[..]].concat(),
+        arguments: [&["test", "--release", "--target", TARGET, "-p", "reprop-kernels"], VECTOR].concat(),
         variable: ("RUSTFLAGS", "-Zsanitizer=address"),
         hint: "rustup toolchain install nightly, on x86-64 Linux",
     };
