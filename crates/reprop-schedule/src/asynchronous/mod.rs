@@ -44,7 +44,8 @@ const LONGEST_SEARCHED: usize = 3000;
 /// Revolve or Disk-Revolve, nor than H-Revolve or periodic Disk-Revolve, which Disk-Revolve beats.
 ///
 /// For `f = b = 1` and `W = R` it reaches the exact optimum for all `n <= 10`, `s <= 3`, `W <= 6`, and in all cases of 12 and
-/// 13 steps with three to five slots and `W` up to 12 that were searched. Long chains
+/// 13 steps with three to five slots and `W` up to 12 that were searched; of 14 steps with three slots some (`W` 6, 12 to 14) take
+/// one unit more than they need. Long chains
 /// are so far above [`lower_bound`](crate::lower_bound), which no schedule beats, and above
 /// [`orderly_bound`](crate::orderly_bound), which none beats whose writes are over before its first reverse step and which
 /// uses up what it has read in the order of the reads (`examples/bounds.rs` prints this table, and a test holds it):
@@ -67,6 +68,22 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 1000, 20, 100 | 3492 | 3407.4 | 2.5 % | 3519.2 | -0.8 % |
 /// | 909, 20, 40 | 2829 | 2716.3 | 4.1 % | 2875.4 | -1.6 % |
 /// | 1000, 30, 10 | 2869 | 2867.5 | 0.1 % | 2867.8 | 0.0 % |
+///
+/// *Around 1000, 10, 50*: with 800 to 1200 steps all plans tried are 1.4 to 2.5 % above the first bound for nine to twelve slots and `W`
+/// from 40 to 60, and 1.5 to 1.8 % for eight slots and `W` up to 50 (`tests/neighbourhood.rs` holds the corners). Beyond, they
+/// part where a write takes longer than about 1.2 times the `C(s + 2, 2)` steps that two repetitions of Revolve reach. With
+/// 1000 steps, in percent above the first bound and above the one for orderly schedules (`W` rounded down):
+///
+/// | slots | `C(s + 2, 2)` | `W` as long | 1.1 times | 1.2 times | 1.3 times | 1.5 times |
+/// |---|---|---|---|---|---|---|
+/// | 5 | 21 | 2.9 and 1.4 | 3.8 and 1.0 | 5.2 and 1.1 | 6.2 and 1.0 | 7.7 and 0.8 |
+/// | 6 | 28 | 2.1 and 0.8 | 2.7 and 0.9 | 4.0 and 0.9 | 5.4 and 1.0 | 7.5 and 0.8 |
+/// | 7 | 36 | 1.7 and 0.6 | 2.2 and 1.0 | 3.1 and 0.6 | 4.3 and 0.7 | 6.4 and 0.5 |
+/// | 8 | 45 | 1.5 and 0.3 | 1.5 and 0.3 | 2.1 and 0.3 | 3.1 and 0.2 | 5.3 and 0.3 |
+/// | 10 | 66 | 1.5 and 0.1 | 1.6 and 0.2 | 1.5 and 0.2 | 1.4 and 0.1 | 2.3 and -0.3 |
+///
+/// So eight slots leave the 3 % between `W = 55` and 60: 1000, 8, 62 is 4.0 % above, and 0.1 % above what orderly schedules can
+/// do. No reason is known why a schedule that is not orderly should gain more there, nor a proof that none does.
 ///
 /// With one to three slots the plans are orderly themselves. With ten or more some write on after the first reverse step, and
 /// beat every orderly schedule. With `W = 100`, 1000 steps are within 2.4 % for ten slots and 2.5 % for twenty, but

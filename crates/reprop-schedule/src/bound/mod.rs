@@ -22,6 +22,21 @@
 //! *Ways at full price for two slots* would give 4965 instead of 4747 for (1000, 2, 20). A way in a window takes a slot from the
 //! block that it leads to; but the blocks in question are reversed with one slot anyway, and nothing is gained. What is lacking is a
 //! price for states written after `F`: a tree pays only for its way over one block, as if each were written there.
+//!
+//! *A charge for each opening of memory* (`phases`). Let work with all slots full part the time after `F` into open periods. A read
+//! lies in one of them; one of `y` work and `k` reads takes at least `max(y, k r) >= min(y, q + (1 - a) y) + (a r - q) k` for `q <= a r`:
+//! open work is cheap only once a charge `q` has been paid, and anew after each time of full memory, so that no read is
+//! hidden piece by piece. That is concave and falls with the states held, so the forms seem to stay true for
+//! `q <= (1 - a - c) f` and `2 q <= (a + c) r`: a step or a read that a form spares pays for one charge. That is a sketch, not a proof.
+//! In an endless chain it would give 1.5 % for (8, 62) and (5, 30), and about 1 % for three to five slots with longer writes.
+//! In 1000 steps a coarse search of weights finds 0.4 % for (5, 30) and (3, 20), and nothing for eight slots: late states cost
+//! `c w` instead of `m w` there, eight of them, which keeps `m` at 0.14 where an endless chain has 0.5, and the weight `a` at 0.
+//!
+//! *Where a write takes longer than two repetitions of Revolve reach*, (1000, 8, 62): the best weights found are `a = 0` and
+//! `c = 0.016`, so a read costs 1, wherever it is hidden. Without late states the bound would be 0.7 % higher, 3761.5, and
+//! the plan still 3.3 % above. What is lacking is both at once: a price for late states, so that `m` and `a` may rise, and reads
+//! without a break. Windows that end with the load of the state read, with ways at the open price, would give 3 % in an
+//! endless chain; but the forms fail there, since work for lower steps in a window is cheaper than the same work put off.
 
 mod memory;
 mod orderly;
