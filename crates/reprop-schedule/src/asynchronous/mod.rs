@@ -71,7 +71,7 @@ const LONGEST_SEARCHED: usize = 3000;
 ///
 /// *Around 1000, 10, 50*: with 800 to 1200 steps all plans tried are 1.4 to 2.5 % above the first bound for nine to twelve slots and `W`
 /// from 40 to 60, and 1.5 to 1.8 % for eight slots and `W` up to 50 (`tests/neighbourhood.rs` holds the corners). Beyond, they
-/// part where a write takes longer than about 1.2 times the `C(s + 2, 2)` steps that two repetitions of Revolve reach. With
+/// part, with five to eight slots, where a write takes longer than 1.1 to 1.3 times the `C(s + 2, 2)` steps that two repetitions of Revolve reach. With
 /// 1000 steps, in percent above the first bound and above the one for orderly schedules (`W` rounded down):
 ///
 /// | slots | `C(s + 2, 2)` | `W` as long | 1.1 times | 1.2 times | 1.3 times | 1.5 times |
