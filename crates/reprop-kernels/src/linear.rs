@@ -5,7 +5,8 @@
 use std::ops::Range;
 
 use crate::gemm::{
-    Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, gemm, k_block, multiply, multiply_columns,
+    Init, Mat, PackedMatrix, PackedWeight, Product, Right, Target, blocks, gemm, k_block, multiply,
+    multiply_columns,
 };
 use crate::rows::for_chunks;
 use crate::share::Shared;
@@ -46,12 +47,35 @@ pub fn forward(
 
 /// One task's rows: `y = x w`, plus what `init` says, on the calling thread.
 pub(crate) fn times_packed(ws: &Workspace, w: &PackedMatrix, init: Init, x: &[f32], y: &mut [f32]) {
-    assert_eq!(w.isa(), ws.isa(), "weight packed for another instruction set");
     let (k, n) = (w.k(), w.n());
     let rows = y.len().checked_div(n).unwrap_or(0);
-    let c = Target::new(y, rows, n, n);
-    let copy = apart(ws, x, k);
-    multiply(ws.isa(), left(x, copy.as_deref(), rows, k), Right::Packed(w.data()), c, init);
+    rows_times_packed(ws, w, init, Mat::new(x, rows, k), Target::new(y, rows, n, n));
+}
+
+/// The same for rows any distance apart.
+pub(crate) fn rows_times_packed(ws: &Workspace, w: &PackedMatrix, init: Init, x: Mat, y: Target) {
+    assert_eq!(w.isa(), ws.isa(), "weight packed for another instruction set");
+    let copy = apart(ws, x);
+    multiply(ws.isa(), left(x, copy.as_deref()), Right::Packed(w.data()), y, init);
+}
+
+/// The distance at which rows of `k` floats are best multiplied by a weight. A multiple of 4 KiB apart they would fall into the same set
+/// of a first-level cache and push each other out.
+pub(crate) fn distance(k: usize) -> usize {
+    if k > 0 && k.is_multiple_of(1024) { k + GAP } else { k }
+}
+
+/// `Y = X W + b` for `rows` rows and a weight that is used once, as it is.
+///
+/// # Panics
+/// If a length does not fit.
+pub fn forward_once(ws: &Workspace, w: Mat, bias: &[f32], x: &[f32], y: &mut [f32], rows: usize) {
+    let (k, n) = (w.rows, w.cols);
+    assert!(x.len() == rows * k && y.len() == rows * n, "x must be {rows} x {k} and y {rows} x {n}");
+    for some in blocks(rows, FEW_ROWS) {
+        let (x, y) = (&x[some.start * k..some.end * k], &mut y[some.start * n..some.end * n]);
+        by_columns(ws, w, Init::Bias(bias), x, &Shared::new(y), |_| ());
+    }
 }
 
 /// All rows: `y = x w`, plus what `init` says; tasks are columns, and `then` is told of each when it is done.
@@ -72,8 +96,9 @@ pub(crate) fn by_columns(
     if rows == 0 {
         return;
     }
-    let copy = apart(ws, x, k);
-    let a = left(x, copy.as_deref(), rows, k);
+    let x = Mat::new(x, rows, k);
+    let copy = apart(ws, x);
+    let a = left(x, copy.as_deref());
     let panel = ws.isa().panel_width();
     let width = (n.div_ceil(panel) / TASKS).max(1) * panel;
     for_each(n.div_ceil(width), |task| {
@@ -86,25 +111,22 @@ pub(crate) fn by_columns(
     });
 }
 
-/// A copy of rows that lie a multiple of 4 KiB apart, with gaps between them: they would fall into the same set of a first-level cache
-/// and push each other out.
-fn apart(ws: &Workspace, x: &[f32], k: usize) -> Option<Buffer> {
-    if k == 0 || !k.is_multiple_of(1024) || x.len() <= k {
+/// A copy of rows that are not a good [`distance`] apart.
+fn apart(ws: &Workspace, x: Mat) -> Option<Buffer> {
+    let far = distance(x.row_stride);
+    if x.cols == 0 || far == x.row_stride || x.rows <= 1 {
         return None;
     }
-    let mut copy = ws.take(x.len() / k * (k + GAP));
-    for (to, from) in copy.chunks_exact_mut(k + GAP).zip(x.chunks_exact(k)) {
-        to[..k].copy_from_slice(from);
+    let mut copy = ws.take(x.rows * far);
+    for (to, from) in copy.chunks_exact_mut(far).zip(x.data.chunks(x.row_stride)) {
+        to[..x.cols].copy_from_slice(&from[..x.cols]);
     }
     Some(copy)
 }
 
 /// Rows, or their copy with gaps.
-fn left<'a>(x: &'a [f32], copy: Option<&'a [f32]>, rows: usize, k: usize) -> Mat<'a> {
-    match copy {
-        Some(copy) => Mat::strided(copy, rows, k, k + GAP, 1),
-        None => Mat::new(x, rows, k),
-    }
+fn left<'a>(x: Mat<'a>, copy: Option<&'a [f32]>) -> Mat<'a> {
+    copy.map_or(x, |copy| Mat::strided(copy, x.rows, x.cols, distance(x.row_stride), 1))
 }
 
 /// Gradients of a linear layer: `dX` from the packed weight, `dW` and `db` from `x`.

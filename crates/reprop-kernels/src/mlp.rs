@@ -7,10 +7,10 @@
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
 
 use crate::gelu;
-use crate::gemm::{Init, Mat, Product, Weight, run_all};
+use crate::gemm::{Init, Mat, Product, Target, Weight, run_all};
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads, back, finish, normalize, partials, reapply};
-use crate::linear::{by_columns, times_packed};
+use crate::linear::{by_columns, distance, rows_times_packed, times_packed};
 use crate::output::{Base, Output, Sink};
 use crate::rows::for_chunks;
 use crate::share::Shared;
@@ -116,12 +116,13 @@ impl Mlp<'_> {
             }
             _ => panic!("both weights must be packed, or none"),
         };
+        let far = distance(hidden);
         let sink = Sink::new(output, rows * width);
         let saved = saved.map(|saved| (Shared::new(&mut saved.stats), Shared::new(&mut saved.u)));
         for_chunks(ws.isa(), rows, |_, r| {
             let (span, count) = (r.start * width..r.end * width, r.len());
             let mut n = ws.take(count * width);
-            let mut h = ws.take(count * hidden);
+            let mut h = ws.take(count * far);
             if let Some((stats, u)) = &saved {
                 // SAFETY: chunks do not overlap.
                 let (stats, u) = unsafe {
@@ -129,17 +130,22 @@ impl Mlp<'_> {
                 };
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, stats);
                 times_packed(ws, fc1, Init::Bias(self.fc1_bias), &n, u);
-                gelu::forward(ws.isa(), u, &mut h);
+                for (h, u) in h.chunks_exact_mut(far.max(1)).zip(u.chunks_exact(hidden.max(1))) {
+                    gelu::forward(ws.isa(), u, &mut h[..hidden]);
+                }
             } else {
                 let mut stats = ws.take(2 * count);
                 normalize(ws.isa(), self.norm, &x[span.clone()], &mut n, &mut stats);
-                times_packed(ws, fc1, Init::Bias(self.fc1_bias), &n, &mut h);
-                gelu::in_place(ws.isa(), &mut h);
+                let to = Target::new(&mut h, count, hidden, far);
+                rows_times_packed(ws, fc1, Init::Bias(self.fc1_bias), Mat::new(&n, count, width), to);
+                h.chunks_exact_mut(far.max(1)).for_each(|h| gelu::in_place(ws.isa(), &mut h[..hidden]));
             }
             // SAFETY: chunks do not overlap.
             unsafe {
                 sink.write(ws, span, |y| {
-                    times_packed(ws, fc2, Init::Bias(self.fc2_bias), &h, y);
+                    let (h, y) =
+                        (Mat::strided(&h, count, hidden, far, 1), Target::new(y, count, width, width));
+                    rows_times_packed(ws, fc2, Init::Bias(self.fc2_bias), h, y);
                 });
             };
         });
@@ -254,10 +260,26 @@ impl Mlp<'_> {
                 let mut own = None;
                 let dn = match (self.fc1, self.fc2, &dn) {
                     (Weight::Packed(fc1), Weight::Packed(fc2), None) => {
-                        times_packed(ws, &fc2.backward, Init::Zero, &dy[span.clone()], du);
-                        gelu::vjp_in_place(ws.isa(), u, du);
+                        let (far, count) = (distance(hidden), r.len());
+                        // Where rows would push each other out, the derivative is multiplied from a copy with gaps, made row by row.
+                        let mut spaced = (far > hidden).then(|| ws.take(count * far));
+                        let to = Target::new(spaced.as_deref_mut().unwrap_or(du), count, hidden, far);
+                        let from = Mat::new(&dy[span.clone()], count, width);
+                        rows_times_packed(ws, &fc2.backward, Init::Zero, from, to);
+                        match &mut spaced {
+                            None => gelu::vjp_in_place(ws.isa(), u, du),
+                            Some(spaced) => {
+                                let rows = u.chunks_exact_mut(hidden).zip(du.chunks_exact_mut(hidden));
+                                for ((u, du), d) in rows.zip(spaced.chunks_exact_mut(far)) {
+                                    gelu::vjp_in_place(ws.isa(), u, &mut d[..hidden]);
+                                    du.copy_from_slice(&d[..hidden]);
+                                }
+                            }
+                        }
                         let dn = own.insert(ws.take(span.len()));
-                        times_packed(ws, &fc1.backward, Init::Zero, du, dn);
+                        let du = Mat::strided(spaced.as_deref().unwrap_or(du), count, hidden, far, 1);
+                        let to = Target::new(dn, count, width, width);
+                        rows_times_packed(ws, &fc1.backward, Init::Zero, du, to);
                         dn
                     }
                     (_, _, Some(dn)) => &dn[span.clone()],

@@ -6,7 +6,7 @@ use common::{
     Rng, assert_close, assert_same_bits, assert_thread_invariant, f64s, matmul, transpose, workspaces,
 };
 use proptest::prelude::*;
-use reprop_kernels::gemm::{Mat, PackedWeight, Product, gemm};
+use reprop_kernels::gemm::{Mat, PackedMatrix, PackedWeight, Product, gemm};
 use reprop_kernels::linear;
 
 /// A chain of `k` rounded multiply-adds drifts by some `sqrt(k)` half-ulps of its largest partial sum, which may cancel.
@@ -132,6 +132,21 @@ fn padded_rows_change_no_bit() {
         let mut one = vec![0.0; n];
         linear::forward(&ws, &packed.forward, None, &x[7 * k..8 * k], &mut one, 1);
         assert_same_bits("row 7", &all[7 * n..8 * n], &one);
+    }
+}
+
+#[test]
+fn a_weight_that_is_used_once_gives_the_bits_of_a_packed_one() {
+    let (rows, k, n) = (linear::FEW_ROWS + 19, 70, 45);
+    let mut rng = Rng(4);
+    let (x, w, bias) = (rng.vec(rows * k), rng.vec(n * k), rng.vec(n));
+    let w = Mat::new(&w, n, k).t();
+    for ws in workspaces() {
+        let packed = PackedMatrix::new(ws.isa(), w);
+        let (mut y, mut once) = (vec![0.0; rows * n], vec![0.0; rows * n]);
+        linear::forward(&ws, &packed, Some(&bias), &x, &mut y, rows);
+        linear::forward_once(&ws, w, &bias, &x, &mut once, rows);
+        assert_same_bits("packed or once", &y, &once);
     }
 }
 

@@ -121,6 +121,17 @@ proptest! {
     }
 }
 
+/// Rows of 4 KiB are multiplied from copies with gaps between them where the weights are packed.
+#[test]
+fn gaps_between_rows_change_nothing() {
+    let case = Case::new(61, 24, 1024, 7);
+    let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
+    let want = Case::reference(&f64s(&case.x), &p);
+    for ws in workspaces() {
+        assert_close("y", &case.run(&ws)[0], &want, TOLERANCE);
+    }
+}
+
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let case = Case::new(205, 72, 150, 5);

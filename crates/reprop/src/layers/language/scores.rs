@@ -4,11 +4,11 @@
 use burn::module::Param;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
-use rayon::prelude::*;
 use reprop_kernels::Workspace;
 use reprop_kernels::cross_entropy::cross_entropy;
 use reprop_kernels::gemm::{Mat, Product, gemm};
 use reprop_kernels::heap::blank;
+use reprop_kernels::linear::forward_once;
 
 use super::super::linear::value;
 use crate::kernels::{Floats, tensor};
@@ -38,15 +38,8 @@ impl Scores<'_> {
         let (features, table, bias) =
             (Floats::of(features), Floats::param(self.table), Floats::param(self.bias));
         let mut logits = blank(rows * vocabulary);
-        logits.par_chunks_exact_mut(vocabulary).for_each(|row| row.copy_from_slice(&bias));
-        let product = Product {
-            a: Mat::new(&features, rows, width),
-            b: Mat::new(&table, vocabulary, width).t(),
-            c: &mut logits,
-            accumulate: true,
-            column_sums: None,
-        };
-        gemm(context.fused().kernels(), product);
+        let weight = Mat::new(&table, vocabulary, width).t();
+        forward_once(context.fused().kernels(), weight, &bias, &features, &mut logits, rows);
         tensor(logits, [rows, vocabulary])
     }
 
