@@ -284,6 +284,15 @@ impl<'p> Context<'p> {
     }
 
     /// Counts `bytes` that this block holds beside streams, in a [reverse](crate::Block::reverse).
+    ///
+    /// ```
+    /// use reprop::{Holder, Pass};
+    ///
+    /// let pass = Pass::training(0);
+    /// let context = pass.context(0);
+    /// drop(context.hold(Holder::Blocks, 64));
+    /// assert_eq!(context.room(), 64); // So many were held before.
+    /// ```
     pub fn hold(&self, holder: Holder, bytes: u64) -> Held {
         self.pass.meter.hold(holder, bytes)
     }

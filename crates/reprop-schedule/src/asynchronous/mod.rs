@@ -69,7 +69,7 @@ const LONGEST_SEARCHED: usize = 3000;
 /// | 909, 20, 40 | 2829 | 2716.3 | 4.1 % | 2875.4 | -1.6 % |
 /// | 1000, 30, 10 | 2869 | 2867.5 | 0.1 % | 2867.8 | 0.0 % |
 ///
-/// *Around 1000, 10, 50*: with 800 to 1200 steps all plans tried are 1.4 to 2.5 % above the first bound for nine to twelve slots and `W`
+/// *Around 1000, 10, 50*: with 800 to 1200 steps all plans tried are 1.4 to 2.6 % above the first bound for nine to twelve slots and `W`
 /// from 40 to 60, and 1.5 to 1.8 % for eight slots and `W` up to 50 (`tests/neighbourhood.rs` holds the corners). Beyond, they
 /// part, with five to eight slots, where a write takes longer than 1.1 to 1.3 times the `C(s + 2, 2)` steps that two repetitions of Revolve reach. With
 /// 1000 steps, in percent above the first bound and above the one for orderly schedules (`W` rounded down):
