@@ -2,6 +2,7 @@
 
 use reprop_kernels::batch_norm::{BatchNorm, BatchNormGrads};
 use reprop_kernels::conv::{Branch, ConvNorm, ConvNormGrads, Images, WinogradWeight};
+use reprop_kernels::heap::{self, Values};
 use reprop_kernels::output::{Base, Output};
 use reprop_kernels::{Buffer, Workspace};
 
@@ -15,14 +16,14 @@ pub struct Unit {
     images: Images,
     channels: usize,
     blocks: Vec<Block>,
-    x: Vec<f32>,
-    dy: Vec<f32>,
+    x: Values,
+    dy: Values,
 }
 
 /// Weight, norm scale, norm bias; twice.
 struct Block {
-    parameters: Vec<Vec<f32>>,
-    gradients: Vec<Vec<f32>>,
+    parameters: Vec<Values>,
+    gradients: Vec<Values>,
     packed: [WinogradWeight; 2],
 }
 
@@ -36,20 +37,20 @@ impl Unit {
         let spread = (1.0 / (9.0 * channels as f32)).sqrt();
         let blocks = (0..DEPTH)
             .map(|_| {
-                let layer = |weight: Vec<f32>| [weight, vec![1.0; channels], vec![0.0; channels]];
-                let parameters: Vec<Vec<f32>> =
-                    [layer(random.vec(filter, spread)), layer(random.vec(filter, spread))]
+                let layer = |weight: Values| [weight, vec![1.0; channels].into(), heap::zeros(channels)];
+                let parameters: Vec<Values> =
+                    [layer(random.values(filter, spread)), layer(random.values(filter, spread))]
                         .into_iter()
                         .flatten()
                         .collect();
-                let gradients = parameters.iter().map(|p| vec![0.0; p.len()]).collect();
+                let gradients = parameters.iter().map(|p| heap::zeros(p.len())).collect();
                 let pack = |i: usize| WinogradWeight::new(&parameters[i], channels, channels, ws);
                 let packed = [pack(0), pack(3)];
                 Block { parameters, gradients, packed }
             })
             .collect();
         let len = images.len(channels);
-        Self { images, channels, blocks, x: random.vec(len, 1.0), dy: random.vec(len, 1.0) }
+        Self { images, channels, blocks, x: random.values(len, 1.0), dy: random.values(len, 1.0) }
     }
 
     /// As direct convolutions: multiply-adds count two.

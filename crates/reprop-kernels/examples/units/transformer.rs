@@ -3,6 +3,7 @@
 use reprop_kernels::attention::{Attention, AttentionGrads, AttentionShape, Keep, Masks};
 use reprop_kernels::gemm::{Mat, PackedWeight, Weight};
 use reprop_kernels::grid::Direction;
+use reprop_kernels::heap::{self, Values};
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
 use reprop_kernels::linear::FEW_ROWS;
 use reprop_kernels::mlp::{Mlp, MlpGrads};
@@ -36,13 +37,13 @@ const SIZES: [usize; 12] = [
 pub struct Unit {
     batch: usize,
     blocks: Vec<Block>,
-    x: Vec<f32>,
-    dy: Vec<f32>,
+    x: Values,
+    dy: Values,
 }
 
 struct Block {
-    parameters: Vec<Vec<f32>>,
-    gradients: Vec<Vec<f32>>,
+    parameters: Vec<Values>,
+    gradients: Vec<Values>,
     /// None for few rows.
     packed: Option<[PackedWeight; 4]>,
 }
@@ -56,17 +57,17 @@ impl Unit {
         let mut random = Random::new();
         let blocks = (0..DEPTH)
             .map(|_| {
-                let mut parameters: Vec<Vec<f32>> = SIZES.iter().map(|&len| random.vec(len, 0.04)).collect();
+                let mut parameters: Vec<Values> = SIZES.iter().map(|&len| random.values(len, 0.04)).collect();
                 parameters[0].fill(1.0);
                 parameters[6].fill(1.0);
-                let gradients = SIZES.iter().map(|&len| vec![0.0; len]).collect();
+                let gradients = SIZES.iter().map(|&len| heap::zeros(len)).collect();
                 let packed = (batch * TOKENS > FEW_ROWS)
                     .then(|| WEIGHTS.map(|(i, k, n)| PackedWeight::new(ws.isa(), &parameters[i], k, n)));
                 Block { parameters, gradients, packed }
             })
             .collect();
         let len = batch * TOKENS * WIDTH;
-        Self { batch, blocks, x: random.vec(len, 1.0), dy: random.vec(len, 1.0) }
+        Self { batch, blocks, x: random.values(len, 1.0), dy: random.values(len, 1.0) }
     }
 
     /// Multiply-adds of all products count two; nothing else counts.
