@@ -50,7 +50,7 @@ dispatch! {
         let (m, k) = (a.rows, a.cols);
         assert_eq!((b.rows, c.rows, c.cols), (k, m, columns.len()), "shapes do not fit");
         let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
-        let mut start = init.start(columns.len());
+        let mut start = init.start(c);
         let mut from = 0;
         loop {
             let count = k_block(k).min(k - from);
@@ -60,7 +60,7 @@ dispatch! {
                 let a = a.data.as_ptr().wrapping_add(from * a.col_stride);
                 multiply_fresh(s, m, a, strides, right, panel, c, start, None);
             }
-            start = Start::ADD;
+            start = c.start();
             from += count;
             if from >= k {
                 break;

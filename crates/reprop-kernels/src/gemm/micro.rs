@@ -10,25 +10,37 @@ use std::array::from_fn;
 
 use crate::simd::Simd;
 
-/// What the tile adds its product to: a bias row if there is one, else what `C` holds if `add`, else nothing.
+/// What the tile adds its product to, and how it is stored.
 ///
 /// Not an enum: a null pointer is defined in every case, so that memory checkers can follow it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// Keep what `C` holds.
-    pub add: bool,
-    /// `n` floats, the same for each row of the tile, or null.
-    pub bias: *const f32,
+    /// `n` floats for each row of the tile, or null if there is nothing to add to.
+    pub base: *const f32,
+    /// Floats from row to row of them: none if all rows have the same.
+    pub base_row: usize,
+    /// Whether whole tiles are stored past the caches: rows of `C` must begin at multiples of a vector.
+    pub past: bool,
 }
 
 impl Start {
-    pub(crate) const ZERO: Self = Self { add: false, bias: std::ptr::null() };
-    pub(crate) const ADD: Self = Self { add: true, bias: std::ptr::null() };
+    pub(crate) const ZERO: Self = Self { base: std::ptr::null(), base_row: 0, past: false };
 
     /// From column `j` on.
     #[inline(always)]
     pub(crate) fn at(self, j: usize) -> Self {
-        if self.bias.is_null() { self } else { Self { bias: self.bias.wrapping_add(j), ..self } }
+        self.moved(j)
+    }
+
+    /// From row `i` on.
+    #[inline(always)]
+    pub(crate) fn below(self, i: usize) -> Self {
+        self.moved(i * self.base_row)
+    }
+
+    #[inline(always)]
+    fn moved(self, floats: usize) -> Self {
+        if self.base.is_null() { self } else { Self { base: self.base.wrapping_add(floats), ..self } }
     }
 }
 
@@ -78,8 +90,8 @@ pub(crate) trait Tile: Sized {
     const NR: usize;
 
     /// # Safety
-    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, `B` at `NR` floats of each of its `k` rows, the
-    /// bias at `n`, `C` writable at its `m x n` positions and used by nobody else meanwhile.
+    /// `1 <= m <= MR`, `1 <= n <= NR`; `A` must be readable at its `m x k` positions, `B` at `NR` floats of each of its `k` rows, what is
+    /// added to at `m x n`, `C` writable at its `m x n` positions and used by nobody else meanwhile.
     unsafe fn tile(self, args: TileArgs);
 }
 
@@ -113,11 +125,15 @@ pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: Ti
     }
 }
 
-/// Asks for what a row of sums is to be stored to: by the ends of lines, since rows need not begin with one, and the line in which this
-/// row begins was asked for with the columns before.
+/// Asks for what a row of sums is to be stored to, or, if that goes past the caches, added to: by the ends of lines, since rows need
+/// not begin with one, and the line in which this row begins was asked for with the columns before.
 #[inline(always)]
 fn fetch_row<S: Simd, const NV: usize>(s: S, t: TileArgs, row: usize) {
-    let row = t.c.wrapping_add(row * t.c_row).cast_const();
+    let row = if t.start.past {
+        t.start.base.wrapping_add(row * t.start.base_row)
+    } else {
+        t.c.wrapping_add(row * t.c_row).cast_const()
+    };
     for line in 0..(NV * S::LANES).div_ceil(LINE) {
         s.prefetch(row.wrapping_add((line + 1) * LINE - 1));
     }
@@ -173,8 +189,9 @@ unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs)
     // first-level cache would push them out again.
     let groups = t.k / GROUP;
     let first = groups.saturating_sub(2 * MR);
+    let last = if t.start.past && t.start.base.is_null() { first } else { first + t.m };
     for group in 0..groups {
-        if group >= first && group - first < t.m {
+        if group >= first && group < last {
             fetch_row::<S, NV>(s, t, group - first);
         }
         if t.ahead.lines > 0 {
@@ -204,20 +221,42 @@ unsafe fn unrolled<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs)
 /// As [`Tile::tile`], with `m = MR` and `n = NR`.
 #[inline(always)]
 unsafe fn store_whole<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S::V; NV]; MR], t: TileArgs) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (t.start.base.is_null(), t.start.past) {
+            (true, false) => store_as::<S, MR, NV, false, false>(s, sums, t),
+            (false, false) => store_as::<S, MR, NV, true, false>(s, sums, t),
+            (true, true) => store_as::<S, MR, NV, false, true>(s, sums, t),
+            (false, true) => store_as::<S, MR, NV, true, true>(s, sums, t),
+        }
+    }
+}
+
+/// The same for one way to begin and one to store. The ways are constants: where a loop asks, it is not unrolled, and sums go through
+/// memory.
+///
+/// # Safety
+/// As [`store_whole`].
+#[inline(always)]
+unsafe fn store_as<S: Simd, const MR: usize, const NV: usize, const ADD: bool, const PAST: bool>(
+    s: S,
+    sums: [[S::V; NV]; MR],
+    t: TileArgs,
+) {
     for (i, sum) in sums.iter().enumerate() {
         for (j, sum) in sum.iter().enumerate() {
             let done = j * S::LANES;
-            // SAFETY: row `i` of `C` holds `NR` floats, and so does the bias.
+            // SAFETY: row `i` of `C` holds `NR` floats, and so does that of the base; past the caches, rows begin at multiples of
+            // vectors.
             unsafe {
+                let base = t.start.base.wrapping_add(i * t.start.base_row + done);
+                let sum = if ADD { s.add(s.load_ptr(base), *sum) } else { *sum };
                 let c = t.c.add(i * t.c_row + done);
-                let sum = if !t.start.bias.is_null() {
-                    s.add(s.load_ptr(t.start.bias.add(done)), *sum)
-                } else if t.start.add {
-                    s.add(s.load_ptr(c), *sum)
+                if PAST {
+                    s.stream_ptr(c, sum);
                 } else {
-                    *sum
-                };
-                s.store_ptr(c, sum);
+                    s.store_ptr(c, sum);
+                }
             }
         }
     }
@@ -229,10 +268,7 @@ unsafe fn store_whole<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S
 /// As [`Tile::tile`].
 #[inline(always)]
 unsafe fn store_part<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S::V; NV]; MR], t: TileArgs) {
-    // What the sums are added to: the bias row again and again, or the rows of `C`.
-    let any = t.start.add || !t.start.bias.is_null();
-    let (base, base_row) =
-        if t.start.bias.is_null() { (t.c.cast_const(), t.c_row) } else { (t.start.bias, 0) };
+    let any = !t.start.base.is_null();
     // Every index is a constant, here as elsewhere: an array that is indexed by a variable lies in memory.
     for (i, sum) in sums.iter().enumerate() {
         for (j, sum) in sum.iter().enumerate() {
@@ -241,16 +277,17 @@ unsafe fn store_part<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S:
                 continue;
             }
             let width = (t.n - done).min(S::LANES);
-            // SAFETY: row `i` of `C` and the bias hold `n > done` floats.
-            let (c, base) = unsafe { (t.c.add(i * t.c_row + done), base.add(i * base_row + done)) };
+            // SAFETY: row `i` of `C` holds `n > done` floats.
+            let c = unsafe { t.c.add(i * t.c_row + done) };
+            let base = t.start.base.wrapping_add(i * t.start.base_row + done);
             if width == S::LANES {
-                // SAFETY: `LANES` floats of the row remain, in `C` as in the bias.
+                // SAFETY: `LANES` floats of the row remain, in `C` as in the base.
                 unsafe { s.store_ptr(c, if any { s.add(s.load_ptr(base), *sum) } else { *sum }) };
             } else {
                 // Without anything to add to, the sum itself: adding zero would turn -0 into +0 here alone.
                 let mut sum = *sum;
                 if any {
-                    // SAFETY: `width` floats of the row remain, in `C` as in the bias.
+                    // SAFETY: `width` floats of the row remain, in `C` as in the base.
                     let old = unsafe { std::slice::from_raw_parts(base, width) };
                     sum = s.add(s.load_part(old, 0.0), sum);
                 }

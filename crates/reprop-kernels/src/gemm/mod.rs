@@ -79,6 +79,11 @@ impl<'a> Target<'a> {
     fn at(self, j: usize) -> Self {
         Self { ptr: self.ptr.wrapping_add(j), cols: self.cols - j, ..self }
     }
+
+    /// What it holds, for tiles to add to.
+    fn start(self) -> Start {
+        Start { base: self.ptr, base_row: self.row_stride, ..Start::ZERO }
+    }
 }
 
 /// One block of `k`: rows of `a` against the panels in `b`.
@@ -171,7 +176,7 @@ unsafe fn multiply_panel<S: Simd>(
                 b_row,
                 c: c.ptr.add(i * c.row_stride),
                 c_row: c.row_stride,
-                start,
+                start: start.below(i),
                 ahead,
             });
         }
@@ -191,7 +196,7 @@ dispatch! {
             }
         }
         let strides = (a.row_stride, a.col_stride, S::MR * a.row_stride);
-        let mut start = init.start(n);
+        let mut start = init.start(c);
         let mut from = 0;
         loop {
             let count = k_block(k).min(k - from);
@@ -204,7 +209,7 @@ dispatch! {
                 };
                 multiply_block(s, (m, n, count), a, strides, b, c, start);
             }
-            start = Start::ADD;
+            start = c.start();
             from += count;
             if from >= k {
                 break;
@@ -234,15 +239,15 @@ pub(crate) enum Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    /// For the tiles of `n` columns.
+    /// For the tiles of `c`.
     #[inline(always)]
-    fn start(self, n: usize) -> Start {
+    fn start(self, c: Target<'_>) -> Start {
         match self {
             Init::Zero => Start::ZERO,
-            Init::Add => Start::ADD,
+            Init::Add => c.start(),
             Init::Bias(bias) => {
-                assert_eq!(bias.len(), n, "one bias for each of {n} columns");
-                Start { add: false, bias: bias.as_ptr() }
+                assert_eq!(bias.len(), c.cols, "one bias for each column");
+                Start { base: bias.as_ptr(), ..Start::ZERO }
             }
         }
     }

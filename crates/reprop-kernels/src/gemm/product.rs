@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::fresh::multiply_fresh;
 use super::{K_BLOCK, Mat, Target, blocks, k_block, pack};
-use crate::gemm::micro::Start;
+use crate::gemm::micro::{LINE, Start};
 use crate::share::Shared;
 use crate::simd::dispatch;
 use crate::tasks::for_each_in_order;
@@ -23,6 +23,9 @@ const SIDE: usize = 384;
 const WIDE: usize = 2 * SIDE;
 /// Products whose results hold no more floats than this, all together, make few tasks: they are cut along `k` as well.
 const SMALL: usize = 1 << 18;
+/// Results of so many floats are stored past the caches: gradients of such weights come by the dozen, and are read again after all of
+/// them.
+const LARGE: usize = 1 << 16;
 /// Floats that one task adds up.
 const CHUNK: usize = 1 << 13;
 /// Tasks that products are to make, at least where their shapes allow it.
@@ -130,13 +133,14 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
             if let Some(sums) = &p.column_sums {
                 assert_eq!(sums.len(), n, "one sum for each of {n} columns");
             }
-            (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new))
+            let past = p.c.len() >= LARGE && n.is_multiple_of(LINE) && begins_a_line(p.c);
+            (p.a, p.b, Shared::new(p.c), p.accumulate, p.column_sums.map(Shared::new), past)
         })
         .collect();
     let many = products.iter().map(|(a, b, ..)| squares(a, b)).sum::<usize>() >= 2 * TASKS;
     let wide = if many { WIDE } else { SIDE };
     let mut tasks = Vec::new();
-    for (a, b, c, accumulate, sums) in &products {
+    for (a, b, c, accumulate, sums, past) in &products {
         // Without rows there is no product, but there may be column sums: one empty row of tasks.
         let none = (a.rows == 0).then_some(0..0);
         for i in none.into_iter().chain(blocks(a.rows, side(a.rows, SIDE))) {
@@ -151,6 +155,7 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
                     sums,
                     rows: i.clone(),
                     columns: j,
+                    past: *past,
                 });
             }
         }
@@ -162,8 +167,15 @@ fn run_list(ws: &Workspace, products: Vec<Product>) {
         let depth = k_block(part.a.cols).min(part.a.cols);
         let mut left = ws.take(part.rows.len().next_multiple_of(ws.isa().tile_rows()) * depth);
         let mut panel = ws.take(ws.isa().panel_width() * depth);
-        run_part(ws.isa(), part, &mut left, &mut panel);
+        let beside = if part.past && part.a.cols > depth { part.rows.len() * part.columns.len() } else { 0 };
+        let mut sum = ws.take(beside);
+        run_part(ws.isa(), part, &mut left, &mut panel, &mut sum);
     });
+}
+
+/// Whether floats begin with a cache line.
+fn begins_a_line(floats: &[f32]) -> bool {
+    (floats.as_ptr() as usize).is_multiple_of(LINE * size_of::<f32>())
 }
 
 /// Parts of at most [`SIDE`] by [`SIDE`] that a product makes.
@@ -185,10 +197,12 @@ struct Part<'a> {
     sums: Option<&'a Shared<'a>>,
     rows: std::ops::Range<usize>,
     columns: std::ops::Range<usize>,
+    /// Whether the result is stored past the caches; what is added to until then lies beside it.
+    past: bool,
 }
 
 dispatch! {
-    fn run_part(s: Isa, part: &Part, left: &mut [f32], panel: &mut [f32]) {
+    fn run_part(s: Isa, part: &Part, left: &mut [f32], panel: &mut [f32], sum: &mut [f32]) {
         let (m, n, k) = (part.rows.len(), part.columns.len(), part.a.cols);
         let row = part.b.cols;
         let mut sums = part.sums.map(|sums| {
@@ -198,25 +212,26 @@ dispatch! {
         if let Some(sums) = sums.as_deref_mut().filter(|_| !part.accumulate) {
             sums.fill(0.0);
         }
-        let mut start = if part.accumulate { Start::ADD } else { Start::ZERO };
+        // SAFETY: this task alone writes its rectangle, which lies inside `C`.
+        let result = unsafe { Target::part(part.c, part.rows.start * row + part.columns.start, m, n, row) };
+        let between = if sum.is_empty() { result } else { Target::new(sum, m, n, n) };
+        let mut start = if part.accumulate { result.start() } else { Start::ZERO };
         let mut from = 0;
         loop {
             let count = k_block(k).min(k - from);
             let depth = from..from + count;
-            pack::rows(s, part.a, part.rows.clone(), depth.clone(), left);
-            // SAFETY: the left operand is packed for `m` rows and `count` steps; this task alone writes its rectangle, which
-            // lies inside `C`.
-            unsafe {
-                let c = Target::part(part.c, part.rows.start * row + part.columns.start, m, n, row);
-                let right = (part.b, part.columns.clone(), depth);
-                let strides = (1, S::MR, S::MR * count);
-                multiply_fresh(s, m, left.as_ptr(), strides, right, panel, c, start, sums.as_deref_mut());
-            }
-            start = Start::ADD;
             from += count;
+            let c = if from < k { between } else { result };
+            start.past = from >= k && part.past;
+            pack::rows(s, part.a, part.rows.clone(), depth.clone(), left);
+            let right = (part.b, part.columns.clone(), depth);
+            let strides = (1, S::MR, S::MR * count);
+            // SAFETY: the left operand is packed for `m` rows and `count` steps.
+            unsafe { multiply_fresh(s, m, left.as_ptr(), strides, right, panel, c, start, sums.as_deref_mut()) };
             if from >= k {
                 break;
             }
+            start = between.start();
         }
     }
 }
