@@ -6,14 +6,17 @@
 //! - `curves`: what archived runs learned, as a picture; `alignment`: how well the stages of a pipeline agreed with true
 //!   gradients;
 //! - `python`: the Python package's wheel and tests;
-//! - `sanitize`: the kernels' unsafe code under Miri and an address sanitizer.
+//! - `sanitize`: the kernels' unsafe code under Miri and an address sanitizer;
+//! - `neon`: the kernels' tests on NEON, emulated where this CPU has none.
 
 mod curves;
 mod device;
 mod docs;
 mod features;
 mod gate;
+mod kernels;
 mod learning;
+mod neon;
 mod python;
 mod sanitize;
 
@@ -36,13 +39,14 @@ fn main() -> ExitCode {
             }
         },
         ["sanitize"] => sanitize::run(&root),
+        ["neon"] => neon::run(&root),
         ["python"] if python::check() == python::Verdict::Passed => ExitCode::SUCCESS,
         ["python"] => ExitCode::FAILURE,
         ["curves", picture, ref metrics @ ..] if !metrics.is_empty() => curves::draw(picture, metrics),
         ["alignment", picture, metrics] => curves::draw_alignment(picture, metrics),
         _ => {
             eprintln!(
-                "usage: cargo xtask check [--device NAME], features, docs, python, sanitize, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
+                "usage: cargo xtask check [--device NAME], features, docs, python, sanitize, neon, curves PICTURE.svg METRICS.jsonl..., or alignment PICTURE.svg METRICS.jsonl"
             );
             ExitCode::from(2)
         }

@@ -3,12 +3,12 @@
 //! - **Miri** interprets the portable set: aliasing, bounds, uninitialised memory, data races between tasks.
 //! - **Address sanitizer** runs the vector sets of this CPU: bounds of every load and store.
 //!
-//! Both need a nightly toolchain (`rustup toolchain install nightly --component miri`). What is missing is named, and is a
-//! failure: who asks for the check wants it run.
+//! Both need a nightly toolchain (`rustup toolchain install nightly --component miri`).
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+
+use crate::kernels::{self, Need};
 
 /// Rayon keeps its threads to the end, which is no leak, and its deque needs the newer aliasing model; isolation hides the
 /// number of cores. The last job of a rayon scope has told of its end while it still holds a reference to the scope, for the few
@@ -19,35 +19,6 @@ const MIRI_FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-ig
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Each kernel once on a few odd elements: short enough for an interpreter.
 const TINY: [&str; 2] = ["--test", "tiny"];
-/// Beside them, what compares kernels with naive ones on random shapes. Page faults are another program's business here.
-const VECTOR: &[&str] = &[
-    "--test",
-    "tiny",
-    "--test",
-    "gemm",
-    "--test",
-    "attention",
-    "--test",
-    "window",
-    "--test",
-    "pooled",
-    "--test",
-    "stages",
-    "--test",
-    "mlp",
-    "--test",
-    "conv",
-    "--test",
-    "strided",
-    "--test",
-    "branch",
-    "--test",
-    "recurrent",
-    "--test",
-    "sixteen",
-    "--test",
-    "threads",
-];
 
 /// Runs both; fails if one fails or is missing.
 pub fn run(root: &Path) -> ExitCode {
@@ -62,7 +33,11 @@ pub fn run(root: &Path) -> ExitCode {
     let address = Check {
         name: "address sanitizer, vector sets",
         there: &["--version"],
-        arguments: [&["test", "--release", "--target", TARGET, "-p", "reprop-kernels"], VECTOR].concat(),
+        arguments: [
+            &["test", "--release", "--target", TARGET, "-p", "reprop-kernels"],
+            &kernels::tests()[..],
+        ]
+        .concat(),
         variable: ("RUSTFLAGS", "-Zsanitizer=address"),
         hint: "rustup toolchain install nightly, on x86-64 Linux",
     };
@@ -89,16 +64,8 @@ impl Check {
             command
         };
         let there = cargo(self.there).output().is_ok_and(|output| output.status.success());
-        if !there {
-            eprintln!("{}: missing\nhint: {}", self.name, self.hint);
-            return false;
-        }
-        let start = Instant::now();
         let (variable, value) = self.variable;
-        let passed =
-            cargo(&self.arguments).env(variable, value).status().is_ok_and(|status| status.success());
-        let verdict = if passed { "passed" } else { "failed" };
-        eprintln!("{}: {verdict} in {:.0} s", self.name, start.elapsed().as_secs_f64());
-        passed
+        let needs = [Need { there, hint: self.hint }];
+        kernels::run(self.name, &needs, cargo(&self.arguments).env(variable, value))
     }
 }

@@ -11,6 +11,8 @@ mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+#[cfg(test)]
+mod tests;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -145,7 +147,9 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// Where either is not a number, sets differ: x86-64 and the portable set then give `b`, NEON gives no number.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// As [`Simd::max`].
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     fn sqrt(self, a: Self::V) -> Self::V;
     /// To the nearest integer, ties to even.

@@ -34,10 +34,7 @@ impl Tile for Neon {
 macro_rules! intrinsic {
     ($e:expr) => {
         // SAFETY: `self` proves that the CPU has NEON, all that these intrinsics ask for.
-        #[allow(unused_unsafe)]
-        unsafe {
-            $e
-        }
+        unsafe { $e }
     };
 }
 
