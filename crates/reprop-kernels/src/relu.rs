@@ -11,7 +11,8 @@ dispatch! {
     pub fn forward(s: Isa, x: &[f32], y: &mut [f32]) {
         assert_eq!(x.len(), y.len(), "lengths differ");
         sweep!(s, x.len(), i, load, store, {
-            store(s, y, i, s.max(load(s, x, i, 0.0), s.zero()));
+            // In this order what is not a number stays: x86 takes the second operand then.
+            store(s, y, i, s.max(s.zero(), load(s, x, i, 0.0)));
         });
     }
 }

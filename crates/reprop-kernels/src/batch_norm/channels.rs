@@ -140,7 +140,8 @@ dispatch! {
                 }
                 if relu {
                     for v in &mut v {
-                        *v = s.max(*v, s.zero());
+                        // In this order what is not a number stays: x86 takes the second operand then.
+                        *v = s.max(s.zero(), *v);
                     }
                 }
                 put!(s, store, past, y, c, v);

@@ -1,0 +1,44 @@
+//! A value that is none must not vanish on its way: a ReLU that made zero of it would hide that a network has diverged.
+
+mod common;
+
+use common::workspaces;
+use reprop_kernels::batch_norm::BatchNorm;
+use reprop_kernels::relu;
+
+/// More than a vector of any set, and an end that is none.
+const LEN: usize = 37;
+
+fn only_at(at: usize) -> Vec<f32> {
+    (0..LEN).map(|i| if i == at { f32::NAN } else { i as f32 - 20.0 }).collect()
+}
+
+#[test]
+fn a_relu_keeps_what_is_not_a_number() {
+    for ws in workspaces() {
+        for at in [0, 20, LEN - 1] {
+            let mut y = vec![0.0; LEN];
+            relu::forward(ws.isa(), &only_at(at), &mut y);
+            let there: Vec<usize> = (0..LEN).filter(|&i| y[i].is_nan()).collect();
+            assert_eq!(there, [at], "{:?}", ws.isa());
+        }
+    }
+}
+
+#[test]
+fn a_norm_with_a_relu_gives_nothing_but_nan_in_a_channel_with_one() {
+    let (channels, rows) = (LEN, 5);
+    let (scale, bias) = (vec![1.0; channels], vec![0.5; channels]);
+    let norm = BatchNorm { scale: &scale, bias: &bias, eps: 1e-5 };
+    for ws in workspaces() {
+        let mut x: Vec<f32> = (0..rows).flat_map(|row| (0..LEN).map(move |i| (i * row) as f32)).collect();
+        x[2 * channels + 33] = f32::NAN;
+        let mut y = vec![0.0; x.len()];
+        let moments = norm.forward(&x, &mut y, &ws);
+        norm.apply(&x, &moments, None, true, &mut y, &ws);
+        for row in y.chunks(channels) {
+            let there: Vec<usize> = (0..channels).filter(|&i| row[i].is_nan()).collect();
+            assert_eq!(there, [33], "{:?}", ws.isa());
+        }
+    }
+}
