@@ -25,14 +25,16 @@ dispatch! {
     pub(crate) fn softmax_rows(
         s: Isa, scores: &mut [f32], row: usize, keys: usize, first: usize, scale: f32, masks: HeadMasks,
     ) {
-        for (i, padded) in scores.chunks_exact_mut(row).enumerate() {
+        for (i, p) in scores.chunks_exact_mut(row).enumerate() {
             let query = first + i;
             let seen = if masks.causal { keys.min(query + 1) } else { keys };
-            padded[seen..].fill(0.0);
-            let p = &mut padded[..seen];
+            // Whole vectors, the last one's lanes beyond `seen` as if their keys were hidden: a load that follows a store of some
+            // lanes has to wait until that store has reached the cache.
+            let wide = seen.next_multiple_of(S::LANES);
+            p[wide..].fill(0.0);
             let mut top = s.splat(f32::NEG_INFINITY);
             sweep!(s, seen, j, load, store, {
-                let mut v = s.mul(load(s, p, j, f32::NEG_INFINITY), s.splat(scale));
+                let mut v = s.mul(load(s, &p[..seen], j, f32::NEG_INFINITY), s.splat(scale));
                 if let Some(bias) = masks.bias {
                     v = s.add(v, load(s, &bias[query * keys..query * keys + seen], j, 0.0));
                 }
@@ -40,13 +42,13 @@ dispatch! {
                     v = s.add(v, load(s, &group[query * keys..query * keys + seen], j, 0.0));
                 }
                 top = s.max(top, v);
-                store(s, p, j, v);
+                s.store(&mut p[j..], v);
             });
             let mut top = s.top(top);
             if let Some(visible) = masks.keys {
                 // Hidden keys are few and at the end, or the row is short: a scalar pass is not worth avoiding.
                 top = f32::NEG_INFINITY;
-                for (v, visible) in p.iter_mut().zip(visible) {
+                for (v, visible) in p[..seen].iter_mut().zip(visible) {
                     if !visible {
                         *v = f32::NEG_INFINITY;
                     }
@@ -56,17 +58,16 @@ dispatch! {
             // `-inf - -inf` would be NaN; any finite value gives the zeros that a row without keys must have.
             let top = s.splat(if top == f32::NEG_INFINITY { 0.0 } else { top });
             let mut sum = s.zero();
-            sweep!(s, seen, j, load, store, {
-                let e = exp(s, s.sub(load(s, p, j, f32::NEG_INFINITY), top));
+            for p in p[..wide].chunks_exact_mut(S::LANES) {
+                let e = exp(s, s.sub(s.load(p), top));
                 sum = s.add(sum, e);
-                store(s, p, j, e);
-            });
+                s.store(p, e);
+            }
             let sum = s.sum(sum);
-            let inverse = s.splat(if sum > 0.0 { 1.0 / sum } else { 0.0 });
-            sweep!(s, seen, j, load, store, {
-                let v = s.mul(load(s, p, j, 0.0), inverse);
-                store(s, p, j, v);
-            });
+            let inverse = s.splat(if sum == 0.0 { 0.0 } else { 1.0 / sum });
+            for p in p[..wide].chunks_exact_mut(S::LANES) {
+                s.store(p, s.mul(s.load(p), inverse));
+            }
         }
     }
 }

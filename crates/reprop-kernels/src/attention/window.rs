@@ -85,12 +85,11 @@ impl WindowAttention<'_> {
     ) -> Result<WindowSaved, GridOverflow> {
         self.check(x);
         let width = self.norm.width();
-        let (bias, hidden) = (self.bias(ws), self.hidden(ws));
-        let x = self.gathered(x, ws);
+        let (bias, hidden, places) = (self.bias(ws), self.hidden(ws), self.places());
+        let x = self.gathered(x, &places, ws);
         let mut y = ws.take(x.len());
         let inner = self.inner(&bias, hidden.as_deref());
         let saved = inner.forward_saving(&x, &mut Output::Value(&mut y), keep, ws)?;
-        let places = self.places();
         let sink = Sink::new(output, y.len());
         for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
@@ -119,8 +118,8 @@ impl WindowAttention<'_> {
     ) {
         self.check(x);
         let width = self.norm.width();
-        let (bias, hidden) = (self.bias(ws), self.hidden(ws));
-        let (x, dy) = (self.gathered(x, ws), self.gathered(dy, ws));
+        let (bias, hidden, places) = (self.bias(ws), self.hidden(ws), self.places());
+        let (x, dy) = (self.gathered(x, &places, ws), self.gathered(dy, &places, ws));
         let (mut windows, mut dbias) = (ws.take(x.len()), ws.take(bias.len()));
         let inner_grads = AttentionGrads {
             norm: grads.norm,
@@ -132,7 +131,6 @@ impl WindowAttention<'_> {
         };
         let inner = self.inner(&bias, hidden.as_deref());
         inner.vjp(&x, saved.0, &dy, &mut windows, Base::Nothing, inner_grads, ws);
-        let places = self.places();
         let dx = Shared::new(dx);
         for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
@@ -186,8 +184,8 @@ impl WindowAttention<'_> {
         places
     }
 
-    fn gathered(&self, x: &[f32], ws: &Workspace) -> Buffer {
-        let (width, places) = (self.norm.width(), self.places());
+    fn gathered(&self, x: &[f32], places: &[usize], ws: &Workspace) -> Buffer {
+        let width = self.norm.width();
         let mut windows = ws.take(x.len());
         let to = Shared::new(&mut windows);
         for_chunks(ws.isa(), places.len(), |_, rows| {
@@ -217,15 +215,21 @@ impl WindowAttention<'_> {
         if self.shift == 0 {
             return None;
         }
-        let (side, across) = (self.window, self.images.width / self.window);
+        let Images { height, width, .. } = self.images;
+        let (side, across) = (self.window, width / self.window);
         // A rolled row or column came from before the wrap, or from after it.
         let wrapped = |n: usize, size: usize| n >= size - self.shift;
-        let region = |window: usize, token: usize| {
-            let (y, x) = (window / across * side + token / side, window % across * side + token % side);
-            (wrapped(y, self.images.height), wrapped(x, self.images.width))
-        };
-        Some(self.scores(self.images.pixels() / (side * side), ws, |window, i, j| {
-            if region(window, i) == region(window, j) { 0.0 } else { f32::NEG_INFINITY }
+        let regions: Vec<(bool, bool)> = (0..height / side * across)
+            .flat_map(|window| (0..side * side).map(move |token| (window, token)))
+            .map(|(window, token)| {
+                let (y, x) = (window / across * side + token / side, window % across * side + token % side);
+                (wrapped(y, height), wrapped(x, width))
+            })
+            .collect();
+        let tokens = side * side;
+        Some(self.scores(regions.len() / tokens, ws, |window, i, j| {
+            let region = &regions[window * tokens..(window + 1) * tokens];
+            if region[i] == region[j] { 0.0 } else { f32::NEG_INFINITY }
         }))
     }
 

@@ -250,10 +250,11 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
         self.fold(v, |a, b| a + b)
     }
 
-    /// Largest lane.
+    /// Largest lane. As in [`Simd::max`], what is not a number may go unseen.
     #[inline(always)]
     fn top(self, v: Self::V) -> f32 {
-        self.fold(v, f32::max)
+        // Not `f32::max`, which looks for what is not a number each time.
+        self.fold(v, |a, b| if a > b { a } else { b })
     }
 
     #[inline(always)]
