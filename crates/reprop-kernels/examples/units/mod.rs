@@ -1,5 +1,5 @@
 //! The two units of training work that are compared with other libraries.
 
 pub mod convolution;
-mod random;
+pub mod random;
 pub mod transformer;
