@@ -15,8 +15,9 @@ const EXP_MAX: f32 = 88.3;
 
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
-    let clamped = s.min(s.max(x, s.splat(EXP_MIN)), s.splat(EXP_MAX));
-    s.select_gt(x, s.splat(EXP_MIN), exp_within(s, clamped), s.zero())
+    // In these orders what is not a number stays: x86 takes second operands then, and no comparison holds.
+    let clamped = s.min(s.splat(EXP_MAX), s.max(s.splat(EXP_MIN), x));
+    s.select_gt(s.splat(EXP_MIN), x, s.zero(), exp_within(s, clamped))
 }
 
 /// `e^x` of lanes between [`EXP_MIN`] and [`EXP_MAX`].

@@ -3,6 +3,7 @@
 mod common;
 
 use common::workspaces;
+use reprop_kernels::attention::{CrossAttention, Keep, Masks};
 use reprop_kernels::batch_norm::BatchNorm;
 use reprop_kernels::relu;
 
@@ -40,5 +41,21 @@ fn a_norm_with_a_relu_gives_nothing_but_nan_in_a_channel_with_one() {
             let there: Vec<usize> = (0..channels).filter(|&i| row[i].is_nan()).collect();
             assert_eq!(there, [33], "{:?}", ws.isa());
         }
+    }
+}
+
+#[test]
+fn attention_of_a_query_that_is_not_a_number_is_none_and_others_are_untouched() {
+    let (queries, keys, heads, head_width) = (3, LEN, 1, 4);
+    let attention = CrossAttention { batch: 1, queries, keys, heads, head_width, masks: Masks::default() };
+    let k: Vec<f32> = (0..keys * head_width).map(|i| (i % 7) as f32 / 7.0).collect();
+    let mut q = vec![0.5; queries * head_width];
+    q[head_width + 2] = f32::NAN;
+    for ws in workspaces() {
+        let mut o = vec![0.0; q.len()];
+        drop(attention.forward(&q, &k, &k, &mut o, Keep::Nothing, &ws));
+        let there: Vec<bool> = o.iter().map(|o| o.is_nan()).collect();
+        let want: Vec<bool> = (0..o.len()).map(|i| i / head_width == 1).collect();
+        assert_eq!(there, want, "{:?}", ws.isa());
     }
 }

@@ -9,7 +9,7 @@ use super::softmax::{HeadMasks, softmax_rows};
 use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, pack_all, packed_len};
 use crate::share::Shared;
 use crate::tasks::for_each;
-use crate::workspace::Workspace;
+use crate::workspace::{Buffer, Workspace};
 
 const QUERIES: usize = 256;
 pub(super) const STEP: usize = 24;
@@ -133,7 +133,13 @@ impl Heads<'_> {
         );
     }
 
-    pub(super) fn masks(&self, sample: usize, head: usize) -> HeadMasks<'_> {
+    /// Memory for what hides a sample's keys.
+    pub(super) fn room_to_hide(&self, ws: &Workspace) -> Buffer {
+        ws.take(if self.masks.keys.is_some() { self.keys } else { 0 })
+    }
+
+    /// The masks of one head of a sample; `room` gets what hides the sample's keys.
+    pub(super) fn masks<'r>(&'r self, sample: usize, head: usize, room: &'r mut [f32]) -> HeadMasks<'r> {
         let scores = self.queries * self.keys;
         HeadMasks {
             bias: self.masks.bias.map(|b| &b[head * scores..(head + 1) * scores]),
@@ -141,7 +147,13 @@ impl Heads<'_> {
                 let table = sample % (g.len() / scores);
                 &g[table * scores..(table + 1) * scores]
             }),
-            keys: self.masks.keys.map(|k| &k[sample * self.keys..(sample + 1) * self.keys]),
+            keys: self.masks.keys.map(|visible| {
+                let visible = &visible[sample * self.keys..(sample + 1) * self.keys];
+                for (hidden, visible) in room.iter_mut().zip(visible) {
+                    *hidden = if *visible { 0.0 } else { f32::NEG_INFINITY };
+                }
+                &*room
+            }),
             causal: self.masks.causal,
         }
     }
@@ -164,9 +176,11 @@ impl Heads<'_> {
             let mut packed_k = ws.take(packed_len(ws.isa(), wide, keys));
             let mut packed_v = ws.take(packed_len(ws.isa(), keys, wide));
             let mut scratch = kept.is_none().then(|| ws.take(STEP * row));
+            let mut room = self.room_to_hide(ws);
             for sample in group * part..((group + 1) * part).min(self.batch) {
                 pack_all(ws.isa(), k.head(sample * keys, column, keys, wide).t(), &mut packed_k);
                 pack_all(ws.isa(), v.head(sample * keys, column, keys, wide), &mut packed_v);
+                let masks = self.masks(sample, head, &mut room);
                 for range in blocks(self.queries, STEP) {
                     let (first, count) = (range.start, range.len());
                     let at = sample * self.queries + first;
@@ -181,7 +195,7 @@ impl Heads<'_> {
                         }
                     };
                     let q = q.head(at, column, count, wide);
-                    self.probabilities(q, &packed_k, p, first, self.masks(sample, head), ws);
+                    self.probabilities(q, &packed_k, p, first, masks, ws);
                     let p = Mat::strided(p, count, keys, row, 1);
                     // SAFETY: each task has its own rows and columns.
                     let o =

@@ -14,6 +14,8 @@ struct Scratch {
     k: Buffer,
     /// `Kᵀ`, packed, and a block of probabilities, where these are computed again.
     again: Option<(Buffer, Buffer)>,
+    /// What hides a sample's keys.
+    hidden: Buffer,
     /// A block of gradients of the scores.
     ds: Buffer,
     /// A block of queries, or of `dO`, packed.
@@ -28,6 +30,7 @@ impl Scratch {
             v: packed(wide, keys),
             k: packed(keys, wide),
             again: again.then(|| (packed(wide, keys), ws.take(scores))),
+            hidden: heads.room_to_hide(ws),
             ds: ws.take(scores),
             rows: packed(heads.block(), wide),
         }
@@ -100,7 +103,8 @@ impl Heads<'_> {
         let column = head * wide;
         let d_o = Rows { data: d_o, stride: self.width() };
         let (k, v) = (k.head(sample * keys, column, keys, wide), v.head(sample * keys, column, keys, wide));
-        let Scratch { v: packed_v, k: packed_k, again, ds, rows } = scratch;
+        let Scratch { v: packed_v, k: packed_k, again, hidden, ds, rows } = scratch;
+        let masks = self.masks(sample, head, hidden);
         pack_all(isa, v.t(), packed_v);
         pack_all(isa, k, packed_k);
         if let Some((turned, _)) = again {
@@ -121,7 +125,7 @@ impl Heads<'_> {
                     (None, Some((k, p))) => {
                         let p = &mut p[range.start * row..range.end * row];
                         let q = q.head(at, column, count, wide);
-                        self.probabilities(q, k, p, first, self.masks(sample, head), ws);
+                        self.probabilities(q, k, p, first, masks, ws);
                         p
                     }
                     _ => unreachable!("packed when the probabilities are not kept"),

@@ -13,8 +13,8 @@ pub(crate) struct HeadMasks<'a> {
     pub bias: Option<&'a [f32]>,
     /// Queries x keys, added too.
     pub group: Option<&'a [f32]>,
-    /// One for each key: false hides it.
-    pub keys: Option<&'a [bool]>,
+    /// One for each key, added too: `-inf` hides it.
+    pub keys: Option<&'a [f32]>,
     /// Query `i` sees keys up to `i`.
     pub causal: bool,
 }
@@ -41,20 +41,13 @@ dispatch! {
                 if let Some(group) = masks.group {
                     v = s.add(v, load(s, &group[query * keys..query * keys + seen], j, 0.0));
                 }
+                if let Some(hidden) = masks.keys {
+                    v = s.add(v, load(s, &hidden[..seen], j, 0.0));
+                }
                 top = s.max(top, v);
                 s.store(&mut p[j..], v);
             });
-            let mut top = s.top(top);
-            if let Some(visible) = masks.keys {
-                // Hidden keys are few and at the end, or the row is short: a scalar pass is not worth avoiding.
-                top = f32::NEG_INFINITY;
-                for (v, visible) in p[..seen].iter_mut().zip(visible) {
-                    if !visible {
-                        *v = f32::NEG_INFINITY;
-                    }
-                    top = top.max(*v);
-                }
-            }
+            let top = s.top(top);
             // `-inf - -inf` would be NaN; any finite value gives the zeros that a row without keys must have.
             let top = s.splat(if top == f32::NEG_INFINITY { 0.0 } else { top });
             let mut sum = s.zero();
