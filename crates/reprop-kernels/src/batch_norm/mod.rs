@@ -16,7 +16,7 @@ pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, maske
 use std::ops::Range;
 
 use crate::gemm::blocks;
-use crate::halves::{join_rows, split_rows};
+use crate::halves::join_rows;
 use crate::share::Shared;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace, beyond_caches};
@@ -143,6 +143,7 @@ impl BatchNorm<'_> {
         let (left, right) = (a.len() / rows.max(1), b.len() / rows.max(1));
         assert_eq!((left + right) * rows, x.len(), "both halves must be as long as x");
         let map = self.map(moments, ws);
+        let past = beyond_caches(a.len().max(b.len()));
         let (a, b) = (Shared::new(a), Shared::new(b));
         for_each(rows.div_ceil(FEW), |part| {
             let (first, last) = (part * FEW, ((part + 1) * FEW).min(rows));
@@ -152,7 +153,8 @@ impl BatchNorm<'_> {
             // SAFETY: parts do not overlap.
             let (a, b) =
                 unsafe { (a.slice(first * left..last * left), b.slice(first * right..last * right)) };
-            split_rows(&y, (left, right), a, b);
+            copy_pixels(ws.isa(), &y, channels, left, a, past);
+            copy_pixels(ws.isa(), &y[left..], channels, right, b, past);
         });
     }
 
