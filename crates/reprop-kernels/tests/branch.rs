@@ -250,7 +250,7 @@ fn halves_are_the_same(
     for left in 1..channels {
         let [want_a, want_b] = cut(y, left);
         let (mut a, mut b) = (vec![7.0; want_a.len()], vec![7.0; want_b.len()]);
-        bn.apply_to_halves(x, moments, true, [&mut a, &mut b], ws);
+        bn.apply_to_halves(x, moments, true, [&mut a, &mut b], None, ws);
         assert_same_bits("first half", &a, &want_a);
         assert_same_bits("second half", &b, &want_b);
         let [dy, rest] = cut(above.dy, left);

@@ -9,13 +9,17 @@
 
 mod behind;
 mod channels;
+mod entering;
 
 pub use behind::{Behind, OutputGradient};
 pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
+pub use entering::{Term, enter};
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::gemm::blocks;
+use crate::grid::{Grid, snap_part};
 use crate::halves::join_rows;
 use crate::share::Shared;
 use crate::tasks::for_each;
@@ -115,6 +119,7 @@ impl BatchNorm<'_> {
         assert_eq!(x.len(), y.len(), "x and y differ");
         let channels = self.channels();
         let map = self.map(moments, ws);
+        let past = beyond_caches(y.len());
         let size = PART * channels;
         let y = Shared::new(y);
         for_each(x.len().div_ceil(size.max(1)), |part| {
@@ -122,11 +127,12 @@ impl BatchNorm<'_> {
             // SAFETY: parts do not overlap.
             let y = unsafe { y.slice(span.clone()) };
             let skip = skip.map(|skip| &skip[span.clone()]);
-            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels, false);
+            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels, past);
         });
     }
 
-    /// The same without `skip`, its channels in two tensors: the first `left` and the others.
+    /// The same without `skip`, its channels in two tensors: the first `left` and the others, taken to `grid` if there is one.
+    /// Whether all of them are inside the grid's range.
     ///
     /// # Panics
     /// If lengths do not fit.
@@ -136,26 +142,32 @@ impl BatchNorm<'_> {
         moments: &Moments,
         relu: bool,
         [a, b]: [&mut [f32]; 2],
+        grid: Option<Grid>,
         ws: &Workspace,
-    ) {
+    ) -> bool {
         let channels = self.channels();
         let rows = x.len() / channels.max(1);
         let (left, right) = (a.len() / rows.max(1), b.len() / rows.max(1));
         assert_eq!((left + right) * rows, x.len(), "both halves must be as long as x");
         let map = self.map(moments, ws);
         let past = beyond_caches(a.len().max(b.len()));
+        let outside = AtomicBool::new(false);
         let (a, b) = (Shared::new(a), Shared::new(b));
         for_each(rows.div_ceil(FEW), |part| {
             let (first, last) = (part * FEW, ((part + 1) * FEW).min(rows));
             let x = &x[first * channels..last * channels];
             let mut y = ws.take(x.len());
             affine(ws.isa(), x, channels, &map, None, relu, &mut y, channels, false);
+            if grid.is_some_and(|grid| !snap_part(ws.isa(), grid, &mut y)) {
+                outside.store(true, Ordering::Relaxed);
+            }
             // SAFETY: parts do not overlap.
             let (a, b) =
                 unsafe { (a.slice(first * left..last * left), b.slice(first * right..last * right)) };
             copy_pixels(ws.isa(), &y, channels, left, a, past);
             copy_pixels(ws.isa(), &y[left..], channels, right, b, past);
         });
+        !outside.into_inner()
     }
 
     /// `dx` from `x`, its moments and what comes from above, and the parameters' gradients.
