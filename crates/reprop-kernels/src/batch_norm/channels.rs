@@ -83,7 +83,7 @@ macro_rules! put {
 
 /// Whether rows of `channels` floats from the start of `y` on are whole vectors, aligned to their size.
 #[inline(always)]
-fn whole<S: Simd>(_: S, y: &[f32], channels: usize) -> bool {
+pub(crate) fn whole<S: Simd>(_: S, y: &[f32], channels: usize) -> bool {
     channels.is_multiple_of(S::LANES) && (y.as_ptr() as usize).is_multiple_of(S::LANES * size_of::<f32>())
 }
 

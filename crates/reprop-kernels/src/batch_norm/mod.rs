@@ -12,7 +12,7 @@ mod channels;
 mod entering;
 
 pub use behind::{Behind, OutputGradient};
-pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
+pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments, whole};
 pub use entering::{Term, enter};
 
 use std::ops::Range;

@@ -7,13 +7,14 @@ use std::ops::Range;
 use super::split;
 use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
+use crate::batch_norm::whole;
 use crate::gemm::micro::LINE;
 use crate::gemm::{PackedMatrix, blocks, k_block};
 use crate::share::Shared;
 use crate::simd::{SQUARE, Simd, dispatch};
 use crate::sweep::sweep;
 use crate::tasks::for_each;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, beyond_caches};
 
 /// The convolution that filters are transformed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +174,7 @@ pub(crate) fn filter_gradient(
     ws: &Workspace,
 ) {
     assert_eq!(dw.len(), 9 * inputs * outputs, "the gradient must be 3 x 3 x {inputs} x {outputs}");
+    let past = beyond_caches(dw.len());
     let dw = Shared::new(dw);
     for_each(inputs, |input| {
         // SAFETY: each task has its own input channel: one row of each tap.
@@ -180,7 +182,7 @@ pub(crate) fn filter_gradient(
             let at = (tap * inputs + input) * outputs;
             dw.slice(at..at + outputs)
         });
-        transform_gradients(ws.isa(), groups, layout, stride, input * layout.row, rows);
+        transform_gradients(ws.isa(), groups, layout, stride, input * layout.row, rows, past);
     });
 }
 
@@ -269,9 +271,11 @@ fn stream<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
 
 dispatch! {
     fn transform_gradients(
-        s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9]) {
+        s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9], past: bool,
+    ) {
         let mut rows = rows;
         let outputs = rows[0].len();
+        let past = past && rows.iter().all(|row| whole(s, row, outputs));
         // Cleared once, for no group at all: the first one overwrites it.
         let mut du = [[s.zero(); 6]; 6];
         sweep!(s, outputs, c, load, store, {
@@ -292,7 +296,12 @@ dispatch! {
                 Stride::Two => both_sides::<split::FilterBack, _, _, _>(s, du),
             };
             for (tap, row) in rows.iter_mut().enumerate() {
-                store(s, row, c, dg[tap / 3][tap % 3]);
+                if past {
+                    // SAFETY: rows are whole vectors, and aligned as tested.
+                    unsafe { s.stream_ptr(row[c..c + S::LANES].as_mut_ptr(), dg[tap / 3][tap % 3]) };
+                } else {
+                    store(s, row, c, dg[tap / 3][tap % 3]);
+                }
             }
         });
     }
