@@ -99,7 +99,7 @@ impl Transition<4> for Downsample {
         context: &Context<'_>,
     ) -> (Streams<4>, AnySaved) {
         let shortcut = self.shortcut.run(x1.clone(), context);
-        let units = run_units(&self.branch.layers, x2.clone(), context);
+        let units = run_units(&self.branch.layers, &x2, context);
         let carry = self.carry.as_ref().map(|carry| carry.run(x2.clone(), context));
         let carried = match (&self.carry, &carry) {
             (Some(layer), Some(saved)) => (layer, saved),

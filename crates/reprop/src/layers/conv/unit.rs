@@ -210,13 +210,13 @@ pub(super) fn run_row(
     x: Tensor<4>,
     context: &Context<'_>,
 ) -> (Tensor<4>, Vec<UnitSaved>) {
-    let saved = run_units(units, x.clone(), context);
+    let saved = run_units(units, &x, context);
     let y = units.last().zip(saved.last()).map_or(x, |(unit, saved)| unit.activation(saved));
     (y, saved)
 }
 
 /// What each of them saved, without the last output.
-pub(super) fn run_units(units: &[ConvNorm], x: Tensor<4>, context: &Context<'_>) -> Vec<UnitSaved> {
+pub(super) fn run_units(units: &[ConvNorm], x: &Tensor<4>, context: &Context<'_>) -> Vec<UnitSaved> {
     let mut saved: Vec<UnitSaved> = Vec::with_capacity(units.len());
     for (index, unit) in units.iter().enumerate() {
         let x = saved.last().map_or_else(|| x.clone(), |below| units[index - 1].activation(below));
