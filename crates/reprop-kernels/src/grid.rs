@@ -145,7 +145,8 @@ dispatch! {
 }
 
 dispatch! {
-    fn snap_part(s: Isa, grid: Grid, x: &mut [f32]) -> bool {
+    /// A part of a stream rounded to the grid; false if a value is outside its range.
+    pub(crate) fn snap_part(s: Isa, grid: Grid, x: &mut [f32]) -> bool {
         let (up, down) = grid.scales();
         let limit = s.splat(grid.limit());
         let mut outside = s.zero();

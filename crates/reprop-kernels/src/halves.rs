@@ -23,7 +23,7 @@ pub fn split(x: &[f32], left: usize, a: &mut [f32], b: &mut [f32]) {
 }
 
 /// The same on one thread, with `left` and `right` floats of a row.
-pub(crate) fn split_rows(x: &[f32], (left, right): (usize, usize), a: &mut [f32], b: &mut [f32]) {
+fn split_rows(x: &[f32], (left, right): (usize, usize), a: &mut [f32], b: &mut [f32]) {
     let halves = a.chunks_exact_mut(left).zip(b.chunks_exact_mut(right));
     for (x, (a, b)) in x.chunks_exact(left + right).zip(halves) {
         a.copy_from_slice(&x[..left]);

@@ -12,9 +12,11 @@ use reprop_kernels::conv::{
     Branch, Conv2d, Conv3x3, ConvNorm, ConvNormGrads, Images, Slide, Stride, Strided3x3, WinogradWeight,
 };
 use reprop_kernels::gemm::PackedWeight;
+use reprop_kernels::grid::Grid;
 use reprop_kernels::output::{Base, Output};
 
 const EPS: f32 = 1e-5;
+const GRID: Grid = Grid { bits: 14 };
 /// Winograd's digit, twice, and a division by the spread of few values.
 const TOLERANCE: f64 = 2e-4;
 
@@ -250,9 +252,17 @@ fn halves_are_the_same(
     for left in 1..channels {
         let [want_a, want_b] = cut(y, left);
         let (mut a, mut b) = (vec![7.0; want_a.len()], vec![7.0; want_b.len()]);
-        bn.apply_to_halves(x, moments, true, [&mut a, &mut b], ws);
+        bn.apply_to_halves(x, moments, true, [&mut a, &mut b], None, ws);
         assert_same_bits("first half", &a, &want_a);
         assert_same_bits("second half", &b, &want_b);
+        let snapped = |x: &[f32]| {
+            let mut x = x.to_vec();
+            GRID.snap(&mut x, ws).expect("inside the range");
+            x
+        };
+        assert!(bn.apply_to_halves(x, moments, true, [&mut a, &mut b], Some(GRID), ws));
+        assert_same_bits("first half on the grid", &a, &snapped(&want_a));
+        assert_same_bits("second half on the grid", &b, &snapped(&want_b));
         let [dy, rest] = cut(above.dy, left);
         let above = Above { dy: &dy, rest: Some(&rest), ..above };
         let (mut half_dx, mut half_ds, mut half_db) = (vec![7.0; x.len()], ds.clone(), db.clone());

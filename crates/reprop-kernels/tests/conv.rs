@@ -9,7 +9,7 @@ use convolution::{Reference, TOLERANCE};
 use proptest::prelude::*;
 use reprop_kernels::conv::{Conv2d, Conv3x3, Depthwise, Images, Slide, WinogradWeight, pool};
 use reprop_kernels::gemm::PackedWeight;
-use reprop_kernels::{Isa, Workspace, relu};
+use reprop_kernels::{Isa, Workspace, heap, relu};
 
 /// Sums of up to a thousand products of either sign, in which larger partial sums cancel.
 const DIRECT_TOLERANCE: f64 = 1e-5;
@@ -73,6 +73,26 @@ fn many_large_images_equal_f64() {
         check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
     }
     assert_thread_invariant("many images", |ws| run_winograd(images, (ci, co), [&x, &w, &dy], ws).to_vec());
+}
+
+/// With many channels transformed pixels and gradients are packed before they are multiplied, and a large weight's gradient is stored past
+/// the caches where it begins on a cache line.
+#[test]
+fn many_channels_equal_f64() {
+    let mut rng = Rng(13);
+    let (images, ci, co) = (Images { batch: 3, height: 6, width: 5 }, 260, 528);
+    let (x, w, dy) = (rng.vec(images.len(ci)), rng.vec(9 * ci * co), rng.vec(images.len(co)));
+    let reference = Reference { images, ci, co, k: 3, stride: 1, pad: 1 };
+    let want = reference.run(&f64s(&x), &f64s(&w), &f64s(&dy));
+    for ws in workspaces() {
+        check_winograd(images, (ci, co), [&x, &w, &dy], &want, &ws);
+        let weight = WinogradWeight::new(&w, ci, co, &ws);
+        let conv = Conv3x3 { images, weight: &weight };
+        let (mut anywhere, mut on_lines) = (vec![7.0; w.len() + 1], heap::blank(w.len()));
+        conv.vjp(&x, &dy[..], None, &mut anywhere[1..], &ws);
+        conv.vjp(&x, &dy[..], None, &mut on_lines, &ws);
+        assert_same_bits("dw past the caches", &on_lines, &anywhere[1..]);
+    }
 }
 
 /// Channels pass a depthwise convolution several vectors at a time, and one at a time where fewer are left.

@@ -316,7 +316,7 @@ fn convolution_kernels_stay_inside_their_slices() {
         conv.forward(x.get(), small.get_mut(), ws);
         conv.vjp(x.get(), small.get(), Some(dx.get_mut()), dw.get_mut(), ws);
         odd!(first: len / 3, rest: len / 3 * 2);
-        norm.apply_to_halves(x.get(), &moments, true, [first.get_mut(), rest.get_mut()], ws);
+        norm.apply_to_halves(x.get(), &moments, true, [first.get_mut(), rest.get_mut()], None, ws);
         let above = Above { rest: Some(rest.get()), ..Above::output(first.get()) };
         let grads = BatchNormGrads { scale: ds.get_mut(), bias: db.get_mut() };
         let behind = norm.behind(x.get(), &moments, above, grads, ws);

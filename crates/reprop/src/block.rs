@@ -89,6 +89,12 @@ pub trait Block<const D: usize>: Send + Sync {
         (x, dx)
     }
 
+    /// Whether each stream that [`Self::forward`] and [`Self::forward_saving`] give is one that they were given, or was written
+    /// by a sub-block that [looks](crate::Residual::watches_range) at it. The engine reads it again where this is false.
+    fn watches_range(&self) -> bool {
+        false
+    }
+
     /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint>;
 }
@@ -113,6 +119,13 @@ pub trait Transition<const D: usize>: Send + Sync {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> Streams<D>;
+
+    /// Whether the outputs are on the streams' grid already, and the pass was [told](Context::unwatched) of what is outside its
+    /// range. The engine takes them there where this is false.
+    fn enters(&self, context: &Context<'_>) -> bool {
+        let _ = context;
+        false
+    }
 
     /// The shape of the outputs, and the bytes that the methods will need, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<([usize; D], Footprint)> {
@@ -145,6 +158,12 @@ pub trait Stem<const D: usize>: Send + Sync {
 
     /// The streams, and what [`Self::vjp`] needs.
     fn forward_saving(&self, input: Self::Input, context: &Context<'_>) -> (Streams<D>, Self::Saved);
+
+    /// As [`Transition::enters`].
+    fn enters(&self, context: &Context<'_>) -> bool {
+        let _ = context;
+        false
+    }
 
     /// Gradients of parameters from those of the streams.
     fn vjp(&self, saved: Self::Saved, dx: Streams<D>, context: &Context<'_>, gradients: &mut Gradients);

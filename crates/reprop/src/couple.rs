@@ -191,6 +191,10 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         (Streams::new(x1, x2), Streams::new(dx1, dx2))
     }
 
+    fn watches_range(&self) -> bool {
+        self.f().watches_range() && self.g().watches_range()
+    }
+
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let f: Footprint = self.f().footprint(dims, context)?;

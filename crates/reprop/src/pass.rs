@@ -1,5 +1,8 @@
 //! One pass through a network: its randomness, side inputs, arithmetic and meter.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use burn::tensor::{Device, Tensor};
 
 use crate::{
@@ -35,6 +38,8 @@ pub struct Pass {
     meter: Meter,
     trace: Option<Trace>,
     spill: Option<Spill>,
+    /// Whether a stream was written, since the pass was made, of which nobody knows whether it is inside its range.
+    unwatched: Arc<AtomicBool>,
 }
 
 impl Pass {
@@ -57,6 +62,7 @@ impl Pass {
             meter: Meter::new(),
             trace: None,
             spill: None,
+            unwatched: Arc::default(),
         }
     }
 
@@ -226,6 +232,11 @@ impl Pass {
         Ok(())
     }
 
+    /// Whether all who promised to look at the streams that they write did so, and found them inside their range.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.unwatched.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn pool(&self) -> &Workspace {
         &self.workspace
     }
@@ -258,6 +269,12 @@ impl<'p> Context<'p> {
     /// The arithmetic of the streams.
     pub fn arithmetic(&self) -> Arithmetic {
         self.pass.arithmetic
+    }
+
+    /// Notes that a stream left the range of its grid, or was written without a look at it, by someone who
+    /// [promised](crate::Residual::watches_range) one: from now on the engine itself looks at all streams of this pass.
+    pub fn unwatched(&self) {
+        self.pass.unwatched.store(true, Ordering::Relaxed);
     }
 
     /// The precision that F and G compute in.

@@ -84,6 +84,12 @@ pub trait Residual<const D: usize>: Send + Sync {
         (context.arithmetic().apply(base, f, direction), saved)
     }
 
+    /// Whether [`Self::forward_onto`] and [`Self::forward_saving_onto`] look while they write whether the stream stays inside
+    /// the range of its grid, and [tell](Context::unwatched) where it does not or they did not look.
+    fn watches_range(&self) -> bool {
+        false
+    }
+
     /// `base` plus what [`Self::vjp`] gives.
     fn vjp_onto(
         &self,

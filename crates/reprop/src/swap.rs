@@ -76,6 +76,10 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         Streams::new(dy2, dx2)
     }
 
+    fn watches_range(&self) -> bool {
+        self.f.watches_range()
+    }
+
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let Footprint { saved, forward, vjp, spared } = self.f.footprint(dims, context)?;

@@ -83,7 +83,7 @@ macro_rules! put {
 
 /// Whether rows of `channels` floats from the start of `y` on are whole vectors, aligned to their size.
 #[inline(always)]
-fn whole<S: Simd>(_: S, y: &[f32], channels: usize) -> bool {
+pub(crate) fn whole<S: Simd>(_: S, y: &[f32], channels: usize) -> bool {
     channels.is_multiple_of(S::LANES) && (y.as_ptr() as usize).is_multiple_of(S::LANES * size_of::<f32>())
 }
 
@@ -244,10 +244,10 @@ dispatch! {
 }
 
 dispatch! {
-    /// `y = x` in rows of `channels` floats, those of `x` being `stride` apart.
+    /// `y = x` in rows of `channels` floats, those of `x` being `stride` apart, the last one perhaps shorter.
     pub(crate) fn copy_pixels(s: Isa, x: &[f32], stride: usize, channels: usize, y: &mut [f32], past: bool) {
         let past = past && whole(s, y, channels);
-        for (x, y) in x.chunks_exact(stride).zip(y.chunks_exact_mut(channels)) {
+        for (x, y) in x.chunks(stride).zip(y.chunks_exact_mut(channels)) {
             let x = &x[..channels];
             columns!(s, channels, c, load, store, {
                 let v = load(s, x, c);

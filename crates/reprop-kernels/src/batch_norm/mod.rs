@@ -9,14 +9,16 @@
 
 mod behind;
 mod channels;
+mod entering;
 
 pub use behind::{Behind, OutputGradient};
-pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments};
+pub(crate) use channels::{Mask, add_pixels, affine, copy_pixels, gradient, masked, moments, whole};
+pub use entering::{Term, enter};
 
 use std::ops::Range;
 
 use crate::gemm::blocks;
-use crate::halves::{join_rows, split_rows};
+use crate::halves::join_rows;
 use crate::share::Shared;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace, beyond_caches};
@@ -75,8 +77,13 @@ pub struct BatchNormGrads<'a> {
 /// Rows of a part: enough to outweigh a task, few enough to stay in cache between the two passes over them.
 const PART: usize = 512;
 
-/// Rows of a part that are put together or cut in two while they are in the first caches.
-const FEW: usize = 64;
+/// Floats that go through several passes while they are in a first-level cache: a third of it.
+const FEW: usize = 1 << 12;
+
+/// As many rows of `channels`.
+fn few_rows(channels: usize) -> usize {
+    (FEW / channels.max(1)).max(1)
+}
 
 /// Some rows of `wide` floats.
 fn of_rows<'a>(x: &'a [f32], rows: &Range<usize>, wide: usize) -> &'a [f32] {
@@ -115,6 +122,7 @@ impl BatchNorm<'_> {
         assert_eq!(x.len(), y.len(), "x and y differ");
         let channels = self.channels();
         let map = self.map(moments, ws);
+        let past = beyond_caches(y.len());
         let size = PART * channels;
         let y = Shared::new(y);
         for_each(x.len().div_ceil(size.max(1)), |part| {
@@ -122,37 +130,7 @@ impl BatchNorm<'_> {
             // SAFETY: parts do not overlap.
             let y = unsafe { y.slice(span.clone()) };
             let skip = skip.map(|skip| &skip[span.clone()]);
-            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels, false);
-        });
-    }
-
-    /// The same without `skip`, its channels in two tensors: the first `left` and the others.
-    ///
-    /// # Panics
-    /// If lengths do not fit.
-    pub fn apply_to_halves(
-        &self,
-        x: &[f32],
-        moments: &Moments,
-        relu: bool,
-        [a, b]: [&mut [f32]; 2],
-        ws: &Workspace,
-    ) {
-        let channels = self.channels();
-        let rows = x.len() / channels.max(1);
-        let (left, right) = (a.len() / rows.max(1), b.len() / rows.max(1));
-        assert_eq!((left + right) * rows, x.len(), "both halves must be as long as x");
-        let map = self.map(moments, ws);
-        let (a, b) = (Shared::new(a), Shared::new(b));
-        for_each(rows.div_ceil(FEW), |part| {
-            let (first, last) = (part * FEW, ((part + 1) * FEW).min(rows));
-            let x = &x[first * channels..last * channels];
-            let mut y = ws.take(x.len());
-            affine(ws.isa(), x, channels, &map, None, relu, &mut y, channels, false);
-            // SAFETY: parts do not overlap.
-            let (a, b) =
-                unsafe { (a.slice(first * left..last * left), b.slice(first * right..last * right)) };
-            split_rows(&y, (left, right), a, b);
+            affine(ws.isa(), &x[span], channels, &map, skip, relu, y, channels, past);
         });
     }
 
@@ -192,6 +170,8 @@ impl BatchNorm<'_> {
         let map = self.map(saved, ws);
         let (mut dz, mut sums) = (ws.take(x.len()), ws.take_zeroed(rows.div_ceil(PART) * 2 * channels));
         let left = dy.len() / rows.max(1);
+        // What is put together lies beside it in the first cache.
+        let few = if rest.is_some() { few_rows(channels) } else { few_rows(channels.div_ceil(2)) };
         let past = beyond_caches(x.len());
         {
             let (dz, sums) = (Shared::new(&mut dz), Shared::new(&mut sums));
@@ -199,18 +179,20 @@ impl BatchNorm<'_> {
                 let sums_at = part * 2 * channels..(part + 1) * 2 * channels;
                 // SAFETY: each part has its own sums.
                 let sums = unsafe { sums.slice(sums_at) };
-                for some in blocks(rows - rows.min(part * PART), FEW).take(PART / FEW) {
+                let mut room = ws.take(if rest.is_some() { few * channels } else { 0 });
+                for some in blocks(PART.min(rows - part * PART), few) {
                     let rows = part * PART + some.start..part * PART + some.end;
                     let at = rows.start * channels..rows.end * channels;
                     // SAFETY: parts do not overlap.
                     let dz = unsafe { dz.slice(at.clone()) };
                     let of_half = |half, wide| of_rows(half, &rows, wide);
-                    let joined = rest.map(|rest| {
-                        let (wide, mut joined) = ((left, channels - left), ws.take(at.len()));
-                        join_rows((of_half(dy, wide.0), of_half(rest, wide.1)), wide, &mut joined);
+                    let dy = if let Some(rest) = rest {
+                        let (wide, joined) = ((left, channels - left), &mut room[..at.len()]);
+                        join_rows((of_half(dy, wide.0), of_half(rest, wide.1)), wide, joined);
                         joined
-                    });
-                    let dy = joined.as_deref().unwrap_or_else(|| of_half(dy, channels));
+                    } else {
+                        of_half(dy, channels)
+                    };
                     let mask = Mask { relu, skip: None, beside: beside.map(|beside| &beside[at.clone()]) };
                     masked(ws.isa(), dy, channels, &x[at], &map, mask, dz, sums, past);
                 }

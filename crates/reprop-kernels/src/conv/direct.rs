@@ -193,16 +193,20 @@ impl Conv2d<'_> {
         self.slide == Slide { kernel: 1, stride: 1, padding: 0 }
     }
 
-    /// One row of all taps' channels for each output pixel, zeros where a tap is outside.
+    /// One row of all taps' channels for each output pixel, zeros where a tap is outside. Taps of one row of the square see
+    /// pixels that lie in one piece.
     fn gather(&self, x: &[f32], pixels: std::ops::Range<usize>, rows: &mut [f32]) {
-        let inputs = self.inputs;
+        let (inputs, seen) = (self.inputs, self.slide.seen(self.images));
         for (pixel, row) in pixels.zip(rows.chunks_exact_mut(self.weight.inputs())) {
+            let patch = seen.of(pixel);
+            let len = patch.columns * inputs;
             let mut written = 0;
-            for (tap, from) in self.slide.taps(self.images, pixel) {
-                let (to, end) = (tap * inputs, (tap + 1) * inputs);
+            for line in 0..if len == 0 { 0 } else { patch.rows } {
+                let (tap, from) = patch.at(line, 0);
+                let (to, from) = (tap * inputs, from * inputs);
                 row[written..to].fill(0.0);
-                row[to..end].copy_from_slice(&x[from * inputs..(from + 1) * inputs]);
-                written = end;
+                row[to..to + len].copy_from_slice(&x[from..from + len]);
+                written = to + len;
             }
             row[written..].fill(0.0);
         }

@@ -15,7 +15,7 @@ use super::tiles::{
     scatter_output,
 };
 use super::weight::{Stride, filter_gradient};
-use crate::gemm::{Init, Mat, Right, Target, blocks, multiply};
+use crate::gemm::{Init, Mat, Right, Target, blocks, multiply, multiply_packing, packing_room};
 use crate::share::Shared;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
@@ -112,6 +112,18 @@ impl Points {
         // SAFETY: the caller's promise.
         unsafe { data.slice(start..start + self.layout.matrix) }
     }
+}
+
+/// Channels from which on it pays to pack transformed pixels and gradients before they are multiplied with each other.
+const WIDE: usize = 256;
+
+/// `vᵀ dm` of a point, both tiles x channels.
+fn weight_gradient(v: Mat, dm: Mat, c: Target<'_>, init: Init, ws: &Workspace) {
+    if v.cols.min(dm.cols) < WIDE {
+        return multiply(ws.isa(), v.t(), Right::Rows(dm.data, dm.row_stride), c, init);
+    }
+    let mut room = ws.take(packing_room(ws.isa(), v.cols, v.rows));
+    multiply_packing(ws.isa(), v.t(), dm, &mut room, c, init);
 }
 
 impl Conv3x3<'_> {
@@ -212,7 +224,7 @@ impl Conv3x3<'_> {
                 // SAFETY: as above.
                 let c =
                     unsafe { Target::part(&du, point * du_layout.matrix, inputs, outputs, du_layout.row) };
-                multiply(isa, of_v.matrix(v).t(), Right::Rows(dm, of_m.layout.row), c, init);
+                weight_gradient(of_v.matrix(v), of_m.matrix(dm), c, init, ws);
                 if done.is_some() {
                     let u = Right::Packed(self.weight.backward[point].data());
                     multiply(isa, of_m.matrix(dm), u, of_v.target(v), Init::Zero);

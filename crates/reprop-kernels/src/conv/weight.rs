@@ -7,13 +7,14 @@ use std::ops::Range;
 use super::split;
 use super::tiles::Layout;
 use super::winograd::{Filter, FilterBack, both_sides};
+use crate::batch_norm::whole;
 use crate::gemm::micro::LINE;
 use crate::gemm::{PackedMatrix, blocks, k_block};
 use crate::share::Shared;
 use crate::simd::{SQUARE, Simd, dispatch};
 use crate::sweep::sweep;
 use crate::tasks::for_each;
-use crate::workspace::{Buffer, Workspace};
+use crate::workspace::{Workspace, beyond_caches};
 
 /// The convolution that filters are transformed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +77,7 @@ impl WinogradWeight {
         let (k, n) = if transposed { (outputs, inputs) } else { (inputs, outputs) };
         let mut used: Vec<_> = (0..36).map(|_| blank(k, n)).collect();
         let unused = vec![PackedMatrix::shape_only(ws.isa(), n, k); 36];
-        if transposed {
-            transform(stride, &turned(weight, inputs, outputs, ws), &mut used, ws);
-        } else {
-            transform(stride, weight, &mut used, ws);
-        }
+        transform(stride, weight, transposed, &mut used, ws);
         let (forward, backward) = if transposed { (unused, used) } else { (used, unused) };
         Self { inputs, outputs, stride, forward, backward }
     }
@@ -95,8 +92,8 @@ impl WinogradWeight {
     /// # Panics
     /// If the length does not fit.
     pub fn repack(&mut self, weight: &[f32], ws: &Workspace) {
-        transform(self.stride, weight, &mut self.forward, ws);
-        transform(self.stride, &turned(weight, self.inputs, self.outputs, ws), &mut self.backward, ws);
+        transform(self.stride, weight, false, &mut self.forward, ws);
+        transform(self.stride, weight, true, &mut self.backward, ws);
     }
 
     /// What the filters are transformed for.
@@ -115,8 +112,9 @@ impl WinogradWeight {
     }
 }
 
-/// Columns that a task transposes: a few cache lines of each row.
-const BAND: usize = 32;
+/// Rows of a transposed weight that are made at once: a cache line of each of its columns, and nine matrices of them fit into
+/// half of a first-level cache.
+const TURNED: usize = LINE;
 
 /// Rows of a weight that are asked for before they are transformed: each is a few lines of nine matrices, which no cache
 /// expects.
@@ -129,44 +127,38 @@ const FAR: usize = 4 * LINE;
 /// fit into half of a first-level cache.
 const STAGE: usize = 128;
 
-/// The nine matrices inputs x outputs of a weight, transposed.
-fn turned(weight: &[f32], inputs: usize, outputs: usize, ws: &Workspace) -> Buffer {
-    assert_eq!(weight.len(), 9 * inputs * outputs, "the weight must be 3 x 3 x {inputs} x {outputs}");
-    let size = inputs * outputs;
-    let mut turned = ws.take(weight.len());
-    {
-        let turned = Shared::new(&mut turned);
-        let bands = outputs.div_ceil(BAND);
-        for_each(9 * bands, |task| {
-            let (tap, band) = (task / bands, task % bands);
-            let columns = band * BAND..((band + 1) * BAND).min(outputs);
-            let start = tap * size + columns.start * inputs;
-            // SAFETY: each task has its own rows of one tap.
-            let to = unsafe { turned.slice(start..start + columns.len() * inputs) };
-            turn_columns(ws.isa(), &weight[tap * size..(tap + 1) * size], outputs, columns, to);
-        });
-    }
-    turned
-}
-
-/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`.
-fn transform(stride: Stride, weight: &[f32], packed: &mut [PackedMatrix], ws: &Workspace) {
+/// `U` of each filter, packed: 36 matrices of `k x n` from the nine of `weight`, or from their transposes.
+fn transform(stride: Stride, weight: &[f32], transposed: bool, packed: &mut [PackedMatrix], ws: &Workspace) {
     let (k, n) = (packed[0].k(), packed[0].n());
     assert_eq!(weight.len(), 9 * k * n, "the weight must be nine matrices of {k} x {n}");
-    let width = ws.isa().panel_width();
+    let (isa, width) = (ws.isa(), ws.isa().panel_width());
     let wide = n.next_multiple_of(width);
     let points: Vec<Shared> = packed.iter_mut().map(|packed| Shared::new(packed.data_mut())).collect();
     for_each(n.div_ceil(width), |panel| {
         let columns = panel * width..((panel + 1) * width).min(n);
         // Columns beyond the last stay zero.
         let mut stage = ws.take_zeroed(36 * STAGE);
+        let mut turned = ws.take(if transposed { 9 * TURNED * columns.len() } else { 0 });
         for depth in blocks(k, k_block(k)) {
-            let start = depth.start * wide + columns.start * depth.len();
-            // SAFETY: each task has its own panel of each block of each matrix.
-            let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
-                points[point].slice(start..start + width * depth.len())
-            });
-            transform_panel(ws.isa(), stride, (weight, k, n), columns.clone(), depth, &mut stage, &mut to);
+            for some in blocks(depth.len(), if transposed { TURNED } else { depth.len() }) {
+                let start = depth.start * wide + columns.start * depth.len() + some.start * width;
+                // SAFETY: each task has its own panel of each block of each matrix.
+                let mut to: [&mut [f32]; 36] = std::array::from_fn(|point| unsafe {
+                    points[point].slice(start..start + width * some.len())
+                });
+                let rows = depth.start + some.start..depth.start + some.end;
+                if !transposed {
+                    transform_panel(isa, stride, (weight, k, n), columns.clone(), rows, &mut stage, &mut to);
+                    continue;
+                }
+                let (k_some, n_some) = (some.len(), columns.len());
+                for (tap, turned) in turned.chunks_exact_mut(k_some * n_some).take(9).enumerate() {
+                    let matrix = &weight[(tap * n + columns.start) * k..][..n_some * k];
+                    turn_columns(isa, matrix, k, rows.clone(), turned);
+                }
+                let turned = (&turned[..], k_some, n_some);
+                transform_panel(isa, stride, turned, 0..n_some, 0..k_some, &mut stage, &mut to);
+            }
         }
     });
 }
@@ -182,6 +174,7 @@ pub(crate) fn filter_gradient(
     ws: &Workspace,
 ) {
     assert_eq!(dw.len(), 9 * inputs * outputs, "the gradient must be 3 x 3 x {inputs} x {outputs}");
+    let past = beyond_caches(dw.len());
     let dw = Shared::new(dw);
     for_each(inputs, |input| {
         // SAFETY: each task has its own input channel: one row of each tap.
@@ -189,17 +182,20 @@ pub(crate) fn filter_gradient(
             let at = (tap * inputs + input) * outputs;
             dw.slice(at..at + outputs)
         });
-        transform_gradients(ws.isa(), groups, layout, stride, input * layout.row, rows);
+        transform_gradients(ws.isa(), groups, layout, stride, input * layout.row, rows, past);
     });
 }
 
 dispatch! {
-    /// Some columns of a matrix with rows of `width` floats, as rows.
+    /// Some columns of a matrix with rows of `width` floats, as rows; as many columns behind them are asked for.
     fn turn_columns(s: Isa, matrix: &[f32], width: usize, columns: Range<usize>, to: &mut [f32]) {
         let rows = matrix.len() / width;
         assert!(columns.end <= width && to.len() == columns.len() * rows, "columns must fit");
         let (down, across) = (rows - rows % SQUARE, columns.len() - columns.len() % SQUARE);
         for row in (0..down).step_by(SQUARE) {
+            for i in row..row + SQUARE {
+                s.prefetch_far(matrix.as_ptr().wrapping_add(i * width + columns.end));
+            }
             for column in (0..across).step_by(SQUARE) {
                 let (from, at) = (row * width + columns.start + column, column * rows + row);
                 // SAFETY: the square lies inside the matrix, and turned inside the rows that its columns become.
@@ -275,9 +271,11 @@ fn stream<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
 
 dispatch! {
     fn transform_gradients(
-        s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9]) {
+        s: Isa, groups: &[f32], layout: Layout, stride: Stride, at: usize, rows: [&mut [f32]; 9], past: bool,
+    ) {
         let mut rows = rows;
         let outputs = rows[0].len();
+        let past = past && rows.iter().all(|row| whole(s, row, outputs));
         // Cleared once, for no group at all: the first one overwrites it.
         let mut du = [[s.zero(); 6]; 6];
         sweep!(s, outputs, c, load, store, {
@@ -298,7 +296,12 @@ dispatch! {
                 Stride::Two => both_sides::<split::FilterBack, _, _, _>(s, du),
             };
             for (tap, row) in rows.iter_mut().enumerate() {
-                store(s, row, c, dg[tap / 3][tap % 3]);
+                if past {
+                    // SAFETY: rows are whole vectors, and aligned as tested.
+                    unsafe { s.stream_ptr(row[c..c + S::LANES].as_mut_ptr(), dg[tap / 3][tap % 3]) };
+                } else {
+                    store(s, row, c, dg[tap / 3][tap % 3]);
+                }
             }
         });
     }

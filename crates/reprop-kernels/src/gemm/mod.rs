@@ -12,6 +12,7 @@ mod packed;
 mod product;
 
 pub(crate) use fresh::multiply_columns;
+use fresh::multiply_fresh;
 pub use mat::Mat;
 pub use packed::{PackedMatrix, PackedWeight, Weight};
 pub(crate) use packed::{pack_all, packed_len};
@@ -23,7 +24,7 @@ use std::ops::Range;
 
 use self::micro::{Ahead, DEEP, GROUP, LINE, Start, TileArgs};
 use crate::share::Shared;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Isa, Simd, dispatch};
 
 /// The longest chain of multiply-adds: a panel of `B` this deep stays in the first-level cache while rows of `A` pass it.
 pub(crate) const K_BLOCK: usize = 384;
@@ -216,6 +217,36 @@ dispatch! {
             }
         }
     }
+}
+
+dispatch! {
+    /// The same for operands that both lie by steps of `k`, each a row far from the next one, as those of a weight's gradient do: they are
+    /// packed into `room` of [`packing_room`] floats first. It pays where results are many times as wide as what is packed at a time.
+    pub(crate) fn multiply_packing(s: Isa, a: Mat, b: Mat, room: &mut [f32], c: Target<'_>, init: Init<'_>) {
+        let (m, n, k) = (a.rows, c.cols, a.cols);
+        assert_eq!((c.rows, b.rows, b.cols), (m, k, n), "shapes do not fit");
+        let longest = k_block(k).min(k);
+        let (left, panel) = room.split_at_mut(m.next_multiple_of(S::MR) * longest);
+        let mut start = init.start(n);
+        let mut from = 0;
+        loop {
+            let depth = from..(from + longest).min(k);
+            pack::rows(s, a, 0..m, depth.clone(), left);
+            from = depth.end;
+            let strides = (1, S::MR, S::MR * depth.len());
+            // SAFETY: the left operand is packed for `m` rows and all steps in `depth`; `c` was checked when it was made.
+            unsafe { multiply_fresh(s, m, left.as_ptr(), strides, (b, 0..n, depth), panel, c, start, None) };
+            start = Start::ADD;
+            if from >= k {
+                break;
+            }
+        }
+    }
+}
+
+/// Floats that [`multiply_packing`] needs for `m` rows and `k` steps.
+pub(crate) fn packing_room(isa: Isa, m: usize, k: usize) -> usize {
+    (m.next_multiple_of(isa.tile_rows()) + isa.panel_width()) * k_block(k).min(k)
 }
 
 /// The right-hand operand.

@@ -8,7 +8,7 @@ use crate::arithmetic::RangeWatch;
 use crate::network::{Input, Output, Target, is_trainable};
 use crate::strategy::Layout;
 use crate::{
-    Activity, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Saved, Stem, Strategy, Streams,
+    Activity, Block, Error, Head, Holder, Kept, Network, Pass, Piece, Result, Saved, Stem, Strategy, Streams,
 };
 use crate::{host, kernels};
 
@@ -47,9 +47,10 @@ pub(super) fn enter_stem<const D: usize, N: Network<D>>(
     watch: &mut RangeWatch,
 ) -> Result<Streams<D>> {
     network.stem().check(&input)?;
-    let streams = network.stem().forward(input, &pass.context(STEM));
+    let context = pass.context(STEM);
+    let streams = network.stem().forward(input, &context);
     pass.check_precision(&streams.x1.device())?;
-    Ok(enter(streams, pass, watch))
+    Ok(enter(network.stem().enters(&context), streams, pass, watch))
 }
 
 /// The streams as they leave the last of `range`, with nothing kept.
@@ -99,8 +100,10 @@ fn pass_through<const D: usize>(
 ) -> Streams<D> {
     let context = pass.context(FIRST_PIECE + index);
     match piece {
-        Piece::Block(block) => looked_at(block.forward(streams, &context), pass, watch),
-        Piece::Transition(transition) => enter(transition.forward(streams, &context), pass, watch),
+        Piece::Block(block) => looked_at(block, block.forward(streams, &context), pass, watch),
+        Piece::Transition(transition) => {
+            enter(transition.enters(&context), transition.forward(streams, &context), pass, watch)
+        }
     }
 }
 
@@ -207,7 +210,7 @@ pub(super) fn record_stem<const D: usize, N: Network<D>>(
         }
     });
     pass.check_precision(&streams.x1.device())?;
-    let streams = enter(streams, pass, watch);
+    let streams = enter(network.stem().enters(&context), streams, pass, watch);
     Ok((meter.keep(Holder::Streams, streams), stem))
 }
 
@@ -265,12 +268,13 @@ fn record_piece<const D: usize>(
         Piece::Block(_) if recovers => (pass_through(piece, index, streams, pass, watch), Way::Recover),
         Piece::Block(block) => {
             let (next, saved) = block.forward_saving(streams, &context);
-            (looked_at(next, pass, watch), Way::Saved(meter.keep(Holder::Blocks, pass.store(saved))))
+            (looked_at(block, next, pass, watch), Way::Saved(meter.keep(Holder::Blocks, pass.store(saved))))
         }
         Piece::Transition(_) if reruns => (pass_through(piece, index, streams, pass, watch), Way::Rerun),
         Piece::Transition(transition) => {
             let (next, saved) = transition.forward_saving(streams, &context);
-            (enter(next, pass, watch), Way::Saved(meter.keep(Holder::Transitions, pass.store(saved))))
+            let next = enter(transition.enters(&context), next, pass, watch);
+            (next, Way::Saved(meter.keep(Holder::Transitions, pass.store(saved))))
         }
     });
     drop(held);
@@ -313,8 +317,17 @@ fn needs_its_output<const D: usize>(below: Option<&Recorded<D>>) -> bool {
     below.is_some_and(|recorded| matches!(recorded.way, Way::Recover))
 }
 
-/// Streams on the grid. The pass that takes them there tells whether they are inside its range.
-fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass, watch: &mut RangeWatch) -> Streams<D> {
+/// Streams on the grid, where they may have `entered` already. Who takes them there tells whether they are inside its range.
+fn enter<const D: usize>(
+    entered: bool,
+    streams: Streams<D>,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> Streams<D> {
+    if entered && pass.is_watched() {
+        return streams;
+    }
+    let Streams { x1, x2 } = streams;
     let [x1, x2] = [x1, x2].map(|x| {
         let (x, inside) = kernels::enter(x, pass);
         if !inside {
@@ -325,8 +338,16 @@ fn enter<const D: usize>(Streams { x1, x2 }: Streams<D>, pass: &Pass, watch: &mu
     Streams::new(x1, x2)
 }
 
-/// The streams, which `watch` has looked at.
-fn looked_at<const D: usize>(streams: Streams<D>, pass: &Pass, watch: &mut RangeWatch) -> Streams<D> {
+/// The streams as they leave a block, which it or `watch` has looked at.
+fn looked_at<const D: usize>(
+    block: &dyn Block<D>,
+    streams: Streams<D>,
+    pass: &Pass,
+    watch: &mut RangeWatch,
+) -> Streams<D> {
+    if block.watches_range() && pass.is_watched() {
+        return streams;
+    }
     for x in [&streams.x1, &streams.x2] {
         if !kernels::in_range(x, pass) {
             watch.look(x);

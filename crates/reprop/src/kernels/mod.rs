@@ -20,5 +20,5 @@ pub(crate) use floats::{Floats, join, modify, on_lines, split, tensor, update};
 pub(crate) use grads::Grad;
 pub(crate) use output::{onto, value};
 pub(crate) use packed::{Packed, RowsWeight, Use};
-pub(crate) use streams::{enter, in_range};
+pub(crate) use streams::{enter, grid_of, in_range};
 pub(crate) use workspace::{lent, spared};

@@ -6,7 +6,7 @@ use reprop_kernels::heap::blank;
 use reprop_kernels::output::Output;
 
 use super::{tensor, update};
-use crate::Arithmetic;
+use crate::{Arithmetic, Context};
 
 /// The most fraction bits of a grid in the kernels.
 pub(super) const MOST_BITS: u32 = 23;
@@ -22,15 +22,16 @@ pub(crate) fn value<const D: usize, S>(
 }
 
 /// `base ± f`, with `f` what `run` writes, added while it is in cache; and what it saves. The same bits as
-/// [`Arithmetic::apply`].
+/// [`Arithmetic::apply`]. A stream that was not looked at, or left its range, is [told](Context::unwatched).
 pub(crate) fn onto<const D: usize, S>(
     base: Tensor<D>,
     direction: Direction,
-    arithmetic: Arithmetic,
+    context: &Context<'_>,
     run: impl Fn(&mut Output) -> Result<S, GridOverflow>,
 ) -> (Tensor<D>, S) {
-    let shape = base.dims();
+    let (shape, arithmetic) = (base.dims(), context.arithmetic());
     if matches!(arithmetic, Arithmetic::Exact { fraction_bits } if fraction_bits > MOST_BITS) {
+        context.unwatched();
         let (f, saved) = value(shape, run);
         return (arithmetic.apply(base, f, direction), saved);
     }
@@ -44,6 +45,9 @@ pub(crate) fn onto<const D: usize, S>(
     });
     // A stream that left its range was written all the same, and the pass finds it there. It has to come that far, so
     // that the error tells the magnitude reached.
-    let saved = saved.unwrap_or_else(|_| value(shape, run).1);
+    let saved = saved.unwrap_or_else(|_| {
+        context.unwatched();
+        value(shape, run).1
+    });
     (y, saved)
 }

@@ -5,16 +5,26 @@ use reprop_kernels::grid::Grid;
 
 use super::output::MOST_BITS;
 use super::{Floats, modify};
-use crate::{Arithmetic, Pass};
+use crate::{Arithmetic, Context, Pass};
 
-/// The grid and the pass's memory, if `x` is for the kernels.
-fn grid<const D: usize>(x: &Tensor<D>, pass: &Pass) -> Option<Grid> {
-    match pass.arithmetic_of_streams() {
-        Arithmetic::Exact { fraction_bits } if fraction_bits <= MOST_BITS => {
-            pass.fuses(&x.device()).then_some(Grid { bits: fraction_bits })
+/// The streams' grid, if the kernels have it.
+fn known(arithmetic: Arithmetic) -> Option<Grid> {
+    match arithmetic {
+        Arithmetic::Exact { fraction_bits } => {
+            (fraction_bits <= MOST_BITS).then_some(Grid { bits: fraction_bits })
         }
-        _ => None,
+        Arithmetic::Float => None,
     }
+}
+
+/// The streams' grid, if `x` is for the kernels.
+fn grid<const D: usize>(x: &Tensor<D>, pass: &Pass) -> Option<Grid> {
+    known(pass.arithmetic_of_streams()).filter(|_| pass.fuses(&x.device()))
+}
+
+/// The streams' grid, for a kernel that writes what enters them.
+pub(crate) fn grid_of(context: &Context<'_>) -> Option<Grid> {
+    known(context.arithmetic())
 }
 
 /// [`Arithmetic::enter`], and whether the stream is known to be inside the grid's range.

@@ -260,10 +260,11 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         direction: Direction,
         context: &Context<'_>,
     ) -> Tensor<D> {
-        let arithmetic = context.arithmetic();
-        match parts_onto(self, x.dims(), context) {
-            Some(parts) => onto(base, direction, arithmetic, |output| parts.forward(&x, output)).0,
-            None => arithmetic.apply(base, self.forward(x, context), direction),
+        if let Some(parts) = parts_onto(self, x.dims(), context) {
+            onto(base, direction, context, |output| parts.forward(&x, output)).0
+        } else {
+            context.unwatched();
+            context.arithmetic().apply(base, self.forward(x, context), direction)
         }
     }
 
@@ -274,14 +275,18 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         direction: Direction,
         context: &Context<'_>,
     ) -> (Tensor<D>, Self::Saved) {
-        let arithmetic = context.arithmetic();
         if let Some(parts) = parts_onto(self, x.dims(), context) {
-            let (y, saved) = onto(base, direction, arithmetic, |output| parts.forward_saving(&x, output));
+            let (y, saved) = onto(base, direction, context, |output| parts.forward_saving(&x, output));
             (y, fused_saved(self, x, saved, context))
         } else {
+            context.unwatched();
             let (f, saved) = self.forward_saving(x, context);
-            (arithmetic.apply(base, f, direction), saved)
+            (context.arithmetic().apply(base, f, direction), saved)
         }
+    }
+
+    fn watches_range(&self) -> bool {
+        true
     }
 
     fn vjp_onto(

@@ -11,12 +11,13 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+use crate::kernels::grid_of;
 use crate::layers::ways::BurnWay;
 use crate::{AnySaved, Context, Footprint, Gradients, Saved, Storing, Streams, Transition};
 
 use super::super::Initial;
 use super::branch::BranchSaved;
-use super::unit::{Above, Seen, UnitSaved, bytes, run_row, saved_bytes};
+use super::unit::{Above, Seen, UnitSaved, bytes, entering, run_units, saved_bytes};
 use super::{ConvBranch, ConvBranchConfig, ConvNorm, ConvolutionConfig};
 
 /// Settings of a [`Downsample`].
@@ -98,15 +99,22 @@ impl Transition<4> for Downsample {
         context: &Context<'_>,
     ) -> (Streams<4>, AnySaved) {
         let shortcut = self.shortcut.run(x1.clone(), context);
-        let (change, units) = run_row(&self.branch.layers, x2.clone(), context);
+        let units = run_units(&self.branch.layers, &x2, context);
         let carry = self.carry.as_ref().map(|carry| carry.run(x2.clone(), context));
-        let y1 = match (&self.carry, &carry) {
-            (Some(layer), Some(saved)) => layer.output(saved),
-            _ => self.branch.layers[0].output(&units[0]),
+        let carried = match (&self.carry, &carry) {
+            (Some(layer), Some(saved)) => (layer, saved),
+            _ => (&self.branch.layers[0], &units[0]),
         };
-        let y2 = self.shortcut.output_onto(&shortcut, change);
+        let y1 = entering(carried, false, None, context);
+        let last = units.len() - 1;
+        let change = (&self.branch.layers[last], &units[last]);
+        let y2 = entering(change, true, Some((&self.shortcut, &shortcut)), context);
         let branch = BranchSaved::new(x2, units);
         (Streams::new(y1, y2), AnySaved::new(DownsampleSaved { x1, branch, shortcut, carry }))
+    }
+
+    fn enters(&self, context: &Context<'_>) -> bool {
+        self.shortcut.fuses(context) && grid_of(context).is_some()
     }
 
     fn vjp(

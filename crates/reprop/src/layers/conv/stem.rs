@@ -7,7 +7,7 @@ use burn::tensor::module::{max_pool2d_with_indices, max_pool2d_with_indices_back
 use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Int, Tensor};
 
-use crate::kernels::{join, split};
+use crate::kernels::{grid_of, join, split};
 use crate::{Context, Error, Footprint, Gradients, Result, Saved, Stem, Storing, Streams};
 
 use super::super::Initial;
@@ -125,7 +125,7 @@ impl Stem<4> for ConvStem {
         let images = channels_last(images);
         let unit = self.layer.run(images.clone(), context);
         if !self.reduces && !self.duplicate {
-            let (x1, x2) = self.layer.activation_halves(&unit, self.width);
+            let (x1, x2) = self.layer.activation_halves(&unit, self.width, context);
             return (Streams::new(x1, x2), StemSaved { images, unit, largest: None });
         }
         let y = self.layer.activation(&unit);
@@ -145,6 +145,10 @@ impl Stem<4> for ConvStem {
             Streams::new(half(0), half(self.width))
         };
         (streams, StemSaved { images, unit, largest })
+    }
+
+    fn enters(&self, context: &Context<'_>) -> bool {
+        !self.reduces && !self.duplicate && self.layer.fuses(context) && grid_of(context).is_some()
     }
 
     fn vjp(

@@ -121,15 +121,20 @@ impl ConvNorm {
         }
     }
 
-    /// The same in two tensors: its first `left` channels and the others.
-    pub(super) fn activation_halves(&self, saved: &UnitSaved, left: usize) -> (Tensor<4>, Tensor<4>) {
+    /// The same as two streams: its first `left` channels and the others.
+    pub(super) fn activation_halves(
+        &self,
+        saved: &UnitSaved,
+        left: usize,
+        context: &Context<'_>,
+    ) -> (Tensor<4>, Tensor<4>) {
         match saved {
             UnitSaved::Burn(_) => {
                 let y = self.activation(saved);
                 let right = y.dims()[3] - left;
                 (y.clone().narrow(3, 0, left), y.narrow(3, left, right))
             }
-            UnitSaved::Fused(saved) => self.fused_halves(saved, left),
+            UnitSaved::Fused(saved) => self.fused_halves(saved, left, context),
         }
     }
 
@@ -205,14 +210,44 @@ pub(super) fn run_row(
     x: Tensor<4>,
     context: &Context<'_>,
 ) -> (Tensor<4>, Vec<UnitSaved>) {
-    let mut saved = Vec::with_capacity(units.len());
-    let y = units.iter().fold(x, |x, unit| {
-        let run = unit.run(x, context);
-        let y = unit.activation(&run);
-        saved.push(run);
-        y
-    });
+    let saved = run_units(units, &x, context);
+    let y = units.last().zip(saved.last()).map_or(x, |(unit, saved)| unit.activation(saved));
     (y, saved)
+}
+
+/// What each of them saved, without the last output.
+pub(super) fn run_units(units: &[ConvNorm], x: &Tensor<4>, context: &Context<'_>) -> Vec<UnitSaved> {
+    let mut saved: Vec<UnitSaved> = Vec::with_capacity(units.len());
+    for (index, unit) in units.iter().enumerate() {
+        let x = saved.last().map_or_else(|| x.clone(), |below| units[index - 1].activation(below));
+        saved.push(unit.run(x, context));
+    }
+    saved
+}
+
+/// A stream: a unit's output, behind a `ReLU` if wanted, with that of another unit added to it. On fused kernels it is on the streams'
+/// grid, and what is outside its range was [told](Context::unwatched).
+pub(super) fn entering(
+    (unit, saved): (&ConvNorm, &UnitSaved),
+    relu: bool,
+    other: Option<(&ConvNorm, &UnitSaved)>,
+    context: &Context<'_>,
+) -> Tensor<4> {
+    let fused = match (saved, other) {
+        (UnitSaved::Fused(saved), None) => Some((saved, None)),
+        (UnitSaved::Fused(saved), Some((unit, UnitSaved::Fused(other)))) => {
+            Some((saved, Some((unit, &**other))))
+        }
+        _ => None,
+    };
+    if let Some((saved, other)) = fused {
+        return unit.entering(saved, relu, other, context);
+    }
+    let y = if relu { unit.activation(saved) } else { unit.output(saved) };
+    match other {
+        Some((unit, saved)) => unit.output_onto(saved, y),
+        None => y,
+    }
 }
 
 /// Bytes of images and of what `units` save, each of an input of its shape, and by how much less in 16 bits.

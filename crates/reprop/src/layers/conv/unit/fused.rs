@@ -8,7 +8,7 @@ use reprop_kernels::heap::blank;
 
 use super::super::batch_norm::{EPSILON, MOMENTUM};
 use super::{Above, ConvNorm};
-use crate::kernels::{Floats, Grad, lent, tensor};
+use crate::kernels::{Floats, Grad, grid_of, lent, tensor};
 use crate::{Context, Gradients, Saved, Storing, Workspace};
 
 /// What the derivative needs beside the input.
@@ -102,15 +102,47 @@ impl ConvNorm {
         tensor(y, dims)
     }
 
-    /// The norm's output behind a `ReLU`, in two tensors: its first `left` channels and the others.
-    pub(super) fn fused_halves(&self, saved: &FusedSaved, left: usize) -> (Tensor<4>, Tensor<4>) {
+    /// The norm's output behind a `ReLU`, as two streams: its first `left` channels and the others.
+    pub(super) fn fused_halves(
+        &self,
+        saved: &FusedSaved,
+        left: usize,
+        context: &Context<'_>,
+    ) -> (Tensor<4>, Tensor<4>) {
         let FusedSaved { c, moments, workspace } = saved;
         let [batch, height, width, channels] = c.dims();
         let dims = [left, channels - left].map(|channels| [batch, height, width, channels]);
         let [mut a, mut b] = dims.map(|dims| blank(dims.iter().product()));
         let (norm, c) = (self.parts(), Floats::of(c.clone()));
-        norm.kernel().apply_to_halves(&c, moments, true, [&mut a, &mut b], workspace.kernels());
+        let (halves, grid) = ([&mut a[..], &mut b[..]], grid_of(context));
+        if !norm.kernel().apply_to_halves(&c, moments, true, halves, grid, workspace.kernels()) {
+            context.unwatched();
+        }
         (tensor(a, dims[0]), tensor(b, dims[1]))
+    }
+
+    /// A stream: the unit's output, behind a `ReLU` if wanted, with that of another unit added to it.
+    pub(in super::super) fn entering(
+        &self,
+        saved: &FusedSaved,
+        relu: bool,
+        other: Option<(&Self, &FusedSaved)>,
+        context: &Context<'_>,
+    ) -> Tensor<4> {
+        let dims = saved.c.dims();
+        let mut y = blank(dims.iter().product());
+        let parts = [Some(self), other.map(|(unit, _)| unit)].map(|unit| unit.map(Self::parts));
+        let floats = [Some(saved), other.map(|(_, saved)| saved)];
+        let floats = floats.map(|saved| saved.map(|saved| (Floats::of(saved.c.clone()), &saved.moments)));
+        let term = |index: usize, relu| {
+            let (parts, (x, moments)) = (parts[index].as_ref()?, floats[index].as_ref()?);
+            Some(batch_norm::Term { norm: parts.kernel(), x, moments, relu })
+        };
+        let first = term(0, relu).expect("there is a first one");
+        if !batch_norm::enter(first, term(1, false), grid_of(context), &mut y, saved.workspace.kernels()) {
+            context.unwatched();
+        }
+        tensor(y, dims)
     }
 
     /// The gradient of the convolution's output.
