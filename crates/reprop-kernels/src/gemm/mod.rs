@@ -227,7 +227,7 @@ dispatch! {
         assert_eq!((c.rows, b.rows, b.cols), (m, k, n), "shapes do not fit");
         let longest = k_block(k).min(k);
         let (left, panel) = room.split_at_mut(m.next_multiple_of(S::MR) * longest);
-        let mut start = init.start(n);
+        let mut start = init.start(c);
         let mut from = 0;
         loop {
             let depth = from..(from + longest).min(k);
@@ -236,7 +236,7 @@ dispatch! {
             let strides = (1, S::MR, S::MR * depth.len());
             // SAFETY: the left operand is packed for `m` rows and all steps in `depth`; `c` was checked when it was made.
             unsafe { multiply_fresh(s, m, left.as_ptr(), strides, (b, 0..n, depth), panel, c, start, None) };
-            start = Start::ADD;
+            start = c.start();
             if from >= k {
                 break;
             }
