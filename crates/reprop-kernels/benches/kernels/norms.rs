@@ -75,7 +75,7 @@ fn batch_norm_apply_to_halves(bencher: Bencher) {
     let moments = Moments::of(&x, CHANNELS, &ws);
     bencher
         .counter(bytes(2 * LEN))
-        .bench_local(|| NORM.apply_to_halves(black_box(&x), &moments, true, [&mut a, &mut b], &ws));
+        .bench_local(|| NORM.apply_to_halves(black_box(&x), &moments, true, [&mut a, &mut b], None, &ws));
 }
 
 /// Sums need all rows of `x` and `dy` before `dx` does.
