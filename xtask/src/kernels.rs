@@ -5,8 +5,8 @@ use std::time::Instant;
 
 /// What compares kernels with naive ones on random shapes, and runs each once on a few odd elements. Page faults are another
 /// program's business here.
-const TESTS: &str =
-    "tiny gemm attention window pooled stages mlp conv strided branch recurrent sixteen threads grid losses";
+const TESTS: &str = "tiny gemm attention window pooled stages mlp conv strided branch entering recurrent sixteen threads grid losses \
+     not_a_number";
 
 /// The tests as arguments of `cargo test`, those of single functions first.
 pub fn tests() -> Vec<&'static str> {
