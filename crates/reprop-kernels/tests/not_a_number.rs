@@ -59,3 +59,21 @@ fn attention_of_a_query_that_is_not_a_number_is_none_and_others_are_untouched() 
         assert_eq!(there, want, "{:?}", ws.isa());
     }
 }
+
+#[test]
+fn a_hidden_key_may_be_anything() {
+    let (keys, head_width) = (LEN, 4);
+    let visible: Vec<bool> = (0..keys).map(|key| key != 5 && key != 35).collect();
+    let masks = Masks { keys: Some(&visible), ..Masks::default() };
+    let attention = CrossAttention { batch: 1, queries: 2, keys, heads: 1, head_width, masks };
+    let (q, v) = (vec![0.5; 2 * head_width], vec![2.0; keys * head_width]);
+    let mut k = vec![0.25; keys * head_width];
+    k[5 * head_width] = f32::NAN;
+    k[35 * head_width] = f32::INFINITY;
+    for ws in workspaces() {
+        let mut o = vec![0.0; q.len()];
+        drop(attention.forward(&q, &k, &v, &mut o, Keep::Nothing, &ws));
+        // Probabilities add up to one but for the rounding of 35 of them.
+        assert!(o.iter().all(|o| (o - 2.0).abs() < 1e-5), "{:?}: {o:?}", ws.isa());
+    }
+}

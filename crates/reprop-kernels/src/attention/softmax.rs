@@ -13,7 +13,7 @@ pub(crate) struct HeadMasks<'a> {
     pub bias: Option<&'a [f32]>,
     /// Queries x keys, added too.
     pub group: Option<&'a [f32]>,
-    /// One for each key, added too: `-inf` hides it.
+    /// One for each key: `-inf` hides it, zero does not.
     pub keys: Option<&'a [f32]>,
     /// Query `i` sees keys up to `i`.
     pub causal: bool,
@@ -42,7 +42,9 @@ dispatch! {
                     v = s.add(v, load(s, &group[query * keys..query * keys + seen], j, 0.0));
                 }
                 if let Some(hidden) = masks.keys {
-                    v = s.add(v, load(s, &hidden[..seen], j, 0.0));
+                    // Not a sum: a hidden key's score may be anything.
+                    let hidden = load(s, &hidden[..seen], j, 0.0);
+                    v = s.select_gt(s.zero(), hidden, s.splat(f32::NEG_INFINITY), v);
                 }
                 top = s.max(top, v);
                 s.store(&mut p[j..], v);
