@@ -95,6 +95,12 @@ pub trait Block<const D: usize>: Send + Sync {
         false
     }
 
+    /// Whether all of its sub-blocks [fill the threads](crate::Residual::fills_threads) for streams of shape `dims`.
+    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+        let _ = (dims, context);
+        false
+    }
+
     /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint>;
 }

@@ -195,6 +195,10 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         self.f().watches_range() && self.g().watches_range()
     }
 
+    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+        self.f().fills_threads(dims, context) && self.g().fills_threads(dims, context)
+    }
+
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let f: Footprint = self.f().footprint(dims, context)?;

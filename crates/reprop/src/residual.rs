@@ -90,6 +90,13 @@ pub trait Residual<const D: usize>: Send + Sync {
         false
     }
 
+    /// Whether each of its parts keeps all threads of the CPU busy by itself for an input of shape `dims`, so that there is nothing to gain from
+    /// running it beside another. [`PaReprop`](crate::Strategy::PaReprop) then uses its memory otherwise.
+    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+        let _ = (dims, context);
+        false
+    }
+
     /// `base` plus what [`Self::vjp`] gives.
     fn vjp_onto(
         &self,

@@ -17,11 +17,15 @@ use crate::{Inputs, Mode};
 ///
 /// `Reprop` and `PaReprop` recover as few blocks as the memory of one or two blocks allows: the saved tensors of the last
 /// blocks are used first in the backward pass, so that those are kept which are gone before the peak is reached. That is
-/// the last block alone where all are alike, and more where the first stage is the largest. A network that [cannot tell its
-/// bytes](crate::Network::predicted) recovers all. A [`Plan`](crate::Plan) under a smaller budget keeps none: a block is then
+/// the last block alone where all are alike, as in a network that [cannot tell its bytes](crate::Network::predicted), and more where the
+/// first stage is the largest. A [`Plan`](crate::Plan) under a smaller budget keeps none: a block is then
 /// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take. Where memory was
 /// used before that is free again, by blocks that were kept or by the head, a reversed block saves attention's probabilities too
 /// instead of computing them twice.
+///
+/// Where every block [keeps all threads busy by itself](crate::Residual::fills_threads), as large ones do on fused kernels, overlap would
+/// hide nothing, and its second block would push the first out of the caches. `PaReprop` then recovers as `Reprop` does, and its memory holds
+/// more of the last blocks instead; with more threads than the blocks fill it overlaps. A [`Mode`] of your own overlaps in any case.
 ///
 /// ```
 /// use reprop::Strategy;
@@ -35,7 +39,8 @@ pub enum Strategy {
     /// Throw activations away; in the backward pass recover each block's from its outputs, then compute its
     /// gradients. What can be kept in the same memory is kept.
     Reprop,
-    /// As `Reprop`, with the gradients of one block computed beside the recovery of the block below.
+    /// As `Reprop`, with the gradients of one block computed beside the recovery of the block below, wherever threads are idle
+    /// otherwise.
     #[default]
     PaReprop,
     /// The fastest [`Mode`] that fits a budget, by [predicted costs](crate::Costs::predicted): everything is kept if it

@@ -80,6 +80,10 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         self.f.watches_range()
     }
 
+    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+        self.f.fills_threads(dims, context)
+    }
+
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {
         let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
         let Footprint { saved, forward, vjp, spared } = self.f.footprint(dims, context)?;

@@ -43,11 +43,14 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
     Ok(Layout::of(mode, &are_blocks(&network.pieces())))
 }
 
-/// The mode of `Reprop` and `PaReprop`.
+/// The mode of `Reprop` and `PaReprop`. Of a network that cannot tell its bytes the last block is kept: its saved tensors are used before
+/// any other block's are there.
 fn recovering<const D: usize, N: Network<D>>(network: &N, batch: usize, pass: &Pass, overlap: bool) -> Mode {
-    let all = Mode { overlap, ..Mode::default() };
-    // A network that cannot tell its bytes recovers all.
-    Sizes::of(network, batch, pass).map_or(all, |sizes| sizes.usual(all))
+    let Ok(sizes) = Sizes::of(network, batch, pass) else {
+        let blocks = are_blocks(&network.pieces()).into_iter().filter(|&is_block| is_block).count();
+        return Mode { blocks_kept: blocks.saturating_sub(1).min(1), overlap, ..Mode::default() };
+    };
+    sizes.recovering(overlap)
 }
 
 /// Which of the pieces are blocks.

@@ -28,6 +28,8 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 pub(super) struct PieceSizes {
     pub is_block: bool,
+    /// Whether it keeps all threads busy by itself.
+    fills_threads: bool,
     /// How much work it is beside others: what linear maps and convolutions of its input take.
     work: f64,
     /// Both streams as they leave the piece.
@@ -56,21 +58,23 @@ impl Sizes {
             let place = FIRST_PIECE + index;
             let context = pass.context(place);
             let work = dims.iter().product::<usize>() as f64 * dims[D - 1] as f64;
-            let (is_block, size, lean) = match piece {
+            let (is_block, fills_threads, size, lean) = match piece {
                 Piece::Block(block) => {
+                    let fills = block.fills_threads(dims, &context);
                     let told = |context| block.footprint(dims, &context).ok_or_else(unknown(place));
-                    (true, told(context)?, told(context.recovering())?)
+                    (true, fills, told(context)?, told(context.recovering())?)
                 }
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context).ok_or_else(unknown(place))?;
                     dims = next;
                     let size = BlockFootprint::of_transition(next, size);
-                    (false, size, size)
+                    (false, false, size, size)
                 }
             };
             let keeping = |size: BlockFootprint| if pass.stores() { size.stored() } else { size };
             let (kept, kept_lean) = (keeping(size), keeping(lean));
-            pieces.push(PieceSizes { is_block, work, streams: streams(dims), size, kept, kept_lean });
+            let streams = streams(dims);
+            pieces.push(PieceSizes { is_block, fills_threads, work, streams, size, kept, kept_lean });
         }
         let place = FIRST_PIECE + pieces.len();
         let head = network.head().footprint(dims, &pass.context(place)).ok_or_else(unknown(place))?;
@@ -98,6 +102,22 @@ impl Sizes {
     /// What `mode` will need.
     pub fn predict(&self, mode: Mode) -> Prediction {
         self.predict_layout(Layout::of(mode, &self.is_block()))
+    }
+
+    /// The mode of `Reprop`, or with `overlap` that of `PaReprop`. Where all blocks keep all threads busy by themselves, nothing can be
+    /// hidden, and the memory that overlap would take goes to blocks that are kept.
+    pub fn recovering(&self, overlap: bool) -> Mode {
+        let reprop = self.usual(Mode::default());
+        if !overlap {
+            return reprop;
+        }
+        let beside = Mode { overlap: true, ..Mode::default() };
+        let mut blocks = self.pieces.iter().filter(|piece| piece.is_block).peekable();
+        if blocks.peek().is_none() || !blocks.all(|block| block.fills_threads) {
+            return self.usual(beside);
+        }
+        let keeping = self.keeping_within(Mode::default(), self.predict(beside).activation_peak);
+        Mode { blocks_kept: keeping.blocks_kept.max(reprop.blocks_kept), ..keeping }
     }
 
     /// `mode` as `Reprop` or `PaReprop` runs it: in the memory of one block's saved tensors, or two with overlap.

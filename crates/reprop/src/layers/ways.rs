@@ -13,6 +13,11 @@ use super::site;
 use crate::kernels::{Use, lent, onto, spared, tensor, update, value};
 use crate::{Context, Direction, Footprint, Gradients, Residual, Saved, Storing};
 
+/// Multiply-adds for each thread in a kernel's largest product, from which on its phases keep all threads busy: with less, threads
+/// wait for each other at the ends of phases for a part of the time that another block could fill; with more, two blocks at
+/// once are slower than one after the other, since both want the caches. In between lie a few hundredths (`bench/PROFILE.md`).
+const ENOUGH: usize = 16 << 20;
+
 /// The rates at which a sub-block's output is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -95,6 +100,11 @@ pub trait FusedWay<const D: usize>: BurnWay<D> {
         context: &Context<'_>,
         gradients: &mut Gradients,
     );
+
+    /// Multiply-adds of the largest product of its forward: as a rule that with the weights of queries, keys and values.
+    fn largest_product(&self, dims: [usize; D]) -> usize {
+        3 * dims.iter().product::<usize>() * dims[D - 1]
+    }
 
     /// The kernel's part of a [`FusedSaved`].
     fn kernel_saved(&self, dims: [usize; D], context: &Context<'_>) -> KernelLens;
@@ -308,6 +318,10 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
                 update(base, write).0
             }
         }
+    }
+
+    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+        self.fuses(context) && self.largest_product(dims) >= ENOUGH * rayon::current_num_threads()
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {

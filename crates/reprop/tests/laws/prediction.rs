@@ -1,6 +1,6 @@
 //! What is predicted before a pass is what the meter counts in it.
 
-use reprop::{Costs, Holder, Meter, Mode, Network, Pass, Precision, Prediction, Strategy};
+use reprop::{Costs, Holder, Meter, Mode, Network, Pass, Precision, Prediction, Strategy, gradient_digest};
 use reprop_models::{RevVit, RevVitConfig};
 
 use crate::common::{labels, noise, strategies, trainable, training, with_threads};
@@ -108,6 +108,32 @@ fn the_last_block_is_kept_in_the_memory_of_a_block() {
         let (least, usual) = (found(all(false)), found(Strategy::Reprop));
         assert!(least < usual, "depth {depth}: {least} bytes with nothing kept, {usual} with a block");
     }
+}
+
+/// Overlap would hide nothing there, and `PaReprop`'s memory holds another block instead. More threads than the blocks fill overlap again.
+#[test]
+fn pareprop_keeps_blocks_instead_of_overlapping_where_each_fills_the_threads() {
+    let config = RevVitConfig { depth: 6, ..RevVitConfig::small() };
+    let (network, batch) = (config.init(3, &trainable()), 2);
+    let predicted = |threads, strategy| {
+        let found = with_threads(threads, || network.predicted(batch, &training(1), strategy));
+        found.expect("a plan").expect("a prediction")
+    };
+    let overlapping = |blocks_kept| Strategy::Planned(Mode { blocks_kept, overlap: true, ..Mode::default() });
+    let (few, many) = (2, 64);
+    assert_eq!(predicted(many, Strategy::PaReprop), predicted(many, overlapping(1)));
+    let [reprop, pareprop] = [Strategy::Reprop, Strategy::PaReprop].map(|strategy| predicted(few, strategy));
+    assert_eq!((reprop.blocks_kept, pareprop.blocks_kept), (1, 2));
+    assert!(pareprop.activation_peak <= predicted(few, overlapping(0)).activation_peak);
+    let data = (noise(4, [batch, 3, 224, 224]), labels(batch, 1000));
+    let found = with_threads(few, || {
+        [Strategy::Stored, Strategy::PaReprop, overlapping(1)].map(|strategy| {
+            let step = network.step(data.0.clone(), data.1.clone(), training(1), strategy).expect("a step");
+            (gradient_digest(&network, &step.gradients), step.memory.activation_peak)
+        })
+    });
+    assert_eq!(found[1].1, pareprop.activation_peak);
+    assert!(found.iter().all(|(digest, _)| *digest == found[0].0), "gradients differ");
 }
 
 #[test]

@@ -32,6 +32,10 @@ impl FusedWay<3> for Mlp {
         biases.iter().all(|bias| bias.is_some()) && context.fuses(&self.norm.gamma.val().inner().device())
     }
 
+    fn largest_product(&self, dims: [usize; 3]) -> usize {
+        dims.iter().product::<usize>() * self.expand.weight.dims()[1]
+    }
+
     fn parts<'p>(
         &self,
         [batch, tokens, _]: [usize; 3],

@@ -82,6 +82,10 @@ impl FusedWay<4> for ConvBranch {
         self.basic().is_some_and(|[first, _]| context.fuses(&first.conv.bias.val().inner().device()))
     }
 
+    fn largest_product(&self, dims: [usize; 4]) -> usize {
+        9 * dims.iter().product::<usize>() * self.channels()
+    }
+
     fn parts<'p>(
         &self,
         [batch, height, width, _]: [usize; 4],
