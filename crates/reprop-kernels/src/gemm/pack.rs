@@ -80,6 +80,8 @@ fn copy<S: Simd>(
         done = whole.min(fits(from.len(), step)).min(fits(to.len(), width));
         for row in 0..done {
             for v in (0..wide).step_by(S::LANES) {
+                // The same piece of the rows that come next: each row may lie on a page of its own, where nothing is fetched unasked.
+                s.prefetch(from.as_ptr().wrapping_add((row + ROWS) * step + v));
                 // SAFETY: `wide` floats fit behind row `done - 1` of both, as counted above.
                 unsafe {
                     let x = s.load_ptr(from.as_ptr().add(row * step + v));
