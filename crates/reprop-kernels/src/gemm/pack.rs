@@ -13,7 +13,8 @@ const ROWS: usize = 16;
 /// Packs `wide` lines of `of`, from line `first`, depths `depth`, into panels of `width` lines.
 ///
 /// A line is what the panel interleaves (a column of `B`, a row of `A`); `line` and `step` are the strides from line to
-/// line and along a line.
+/// line and along a line. `ahead`: while lines that lie side by side are copied, the same pieces of the steps that come next are asked
+/// for; each may lie on a page of its own, where nothing is fetched unasked.
 #[inline(always)]
 fn panels<S: Simd>(
     s: S,
@@ -23,6 +24,7 @@ fn panels<S: Simd>(
     lines: std::ops::Range<usize>,
     depth: std::ops::Range<usize>,
     width: usize,
+    ahead: bool,
     out: &mut [f32],
 ) {
     let size = width * depth.len();
@@ -35,7 +37,7 @@ fn panels<S: Simd>(
                 let to = &mut out[panel * size + some.start * width..];
                 // The last row of a panel is followed by the next panel, which may hold its floats already.
                 let last = some.end == depth.len();
-                copy(s, from, step, (some.len(), last), to, (count, width));
+                copy(s, from, step, (some.len(), last), to, (count, width), ahead);
             }
         }
         return;
@@ -71,6 +73,7 @@ fn copy<S: Simd>(
     (rows, last): (usize, bool),
     to: &mut [f32],
     (count, width): (usize, usize),
+    ahead: bool,
 ) {
     let wide = width.next_multiple_of(S::LANES);
     let mut done = 0;
@@ -80,8 +83,9 @@ fn copy<S: Simd>(
         done = whole.min(fits(from.len(), step)).min(fits(to.len(), width));
         for row in 0..done {
             for v in (0..wide).step_by(S::LANES) {
-                // The same piece of the rows that come next: each row may lie on a page of its own, where nothing is fetched unasked.
-                s.prefetch(from.as_ptr().wrapping_add((row + ROWS) * step + v));
+                if ahead {
+                    s.prefetch(from.as_ptr().wrapping_add((row + ROWS) * step + v));
+                }
                 // SAFETY: `wide` floats fit behind row `done - 1` of both, as counted above.
                 unsafe {
                     let x = s.load_ptr(from.as_ptr().add(row * step + v));
@@ -131,7 +135,7 @@ pub(crate) fn columns<S: Simd>(
     depth: std::ops::Range<usize>,
     out: &mut [f32],
 ) {
-    panels(s, b.data, b.col_stride, b.row_stride, columns, depth, S::NR, out);
+    panels(s, b.data, b.col_stride, b.row_stride, columns, depth, S::NR, false, out);
 }
 
 /// Packs rows `rows` of `a`, columns `depth`.
@@ -143,5 +147,5 @@ pub(crate) fn rows<S: Simd>(
     depth: std::ops::Range<usize>,
     out: &mut [f32],
 ) {
-    panels(s, a.data, a.row_stride, a.col_stride, rows, depth, S::MR, out);
+    panels(s, a.data, a.row_stride, a.col_stride, rows, depth, S::MR, true, out);
 }
