@@ -6,6 +6,9 @@
 #
 # `units` are bare kernels (A and B), `steps` whole training steps with their optimizer; `check` tells whether the networks
 # of steps do the same work. The virtual environment lies outside the repository; REPROP_PEERS moves it.
+#
+# PyTorch's products are MKL's, which on a CPU that is not Intel's leaves AVX-512 unused. PEER_MKL=intel tells MKL that it is on an
+# Intel CPU: a faster peer than PyTorch as it is installed. Needs a C compiler.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 what=units
@@ -25,6 +28,20 @@ fi
 if [ "$what" = check ]; then
     exec "$venv/bin/python" "$here/steps.py" check "$@"
 fi
+case "${PEER_MKL:-}" in
+"") ;;
+intel)
+    # The answer that MKL asks for before it chooses its kernels.
+    echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' > "$venv/intel.c"
+    cc -shared -fPIC -o "$venv/intel.so" "$venv/intel.c"
+    # For Python alone: other programs have no MKL.
+    set -- "$@" --peer-preload "$venv/intel.so"
+    ;;
+*)
+    echo "error: PEER_MKL=$PEER_MKL is unknown; it may be intel, or not set" >&2
+    exit 2
+    ;;
+esac
 cd "$here/../.."
 target=${CARGO_TARGET_DIR:-target}
 if [ "$what" = steps ]; then
