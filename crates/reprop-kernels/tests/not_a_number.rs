@@ -5,6 +5,7 @@ mod common;
 use common::workspaces;
 use reprop_kernels::attention::{CrossAttention, Keep, Masks};
 use reprop_kernels::batch_norm::BatchNorm;
+use reprop_kernels::conv::{Images, Slide, pool};
 use reprop_kernels::relu;
 
 /// More than a vector of any set, and an end that is none.
@@ -40,6 +41,26 @@ fn a_norm_with_a_relu_gives_nothing_but_nan_in_a_channel_with_one() {
         for row in y.chunks(channels) {
             let there: Vec<usize> = (0..channels).filter(|&i| row[i].is_nan()).collect();
             assert_eq!(there, [33], "{:?}", ws.isa());
+        }
+    }
+}
+
+#[test]
+fn a_maximum_of_pixels_is_none_where_one_of_them_is() {
+    let (images, slide) =
+        (Images { batch: 1, height: 4, width: 4 }, Slide { kernel: 3, stride: 1, padding: 1 });
+    for ws in workspaces() {
+        for pixel in [0, 5, 15] {
+            let mut x: Vec<f32> = (0..images.len(LEN)).map(|i| (i * 7 % 31) as f32).collect();
+            x[pixel * LEN + 33] = f32::NAN;
+            let mut y = vec![0.0; x.len()];
+            pool::max_forward(ws.isa(), images, slide, LEN, &x, &mut y);
+            for (at, y) in y.iter().enumerate() {
+                let (place, channel) = (at / LEN, at % LEN);
+                let beside = |axis: fn(usize) -> usize| axis(place).abs_diff(axis(pixel)) <= 1;
+                let sees = channel == 33 && beside(|at| at / 4) && beside(|at| at % 4);
+                assert_eq!(y.is_nan(), sees, "{:?}: {place} of {pixel}, channel {channel}", ws.isa());
+            }
         }
     }
 }

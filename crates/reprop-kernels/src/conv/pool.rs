@@ -12,7 +12,7 @@ use crate::simd::{Isa, dispatch};
 use crate::sweep::sweep;
 use crate::tasks::for_each;
 
-/// `y = max` over each place of the square; pixels outside do not count.
+/// `y = max` over each place of the square; pixels outside do not count. Where a pixel is not a number, nor is the maximum.
 ///
 /// # Panics
 /// If lengths do not fit or a place sees no pixel.
@@ -54,7 +54,7 @@ dispatch! {
             sweep!(s, channels, i, load, store, {
                 let mut top = s.splat(f32::NEG_INFINITY);
                 for &from in &places {
-                    top = s.max(load(s, &x[from..from + channels], i, 0.0), top);
+                    top = s.largest(load(s, &x[from..from + channels], i, 0.0), top);
                 }
                 store(s, y, i, top);
             });
@@ -77,7 +77,7 @@ dispatch! {
             sweep!(s, channels, i, load, store, {
                 let mut top = s.splat(f32::NEG_INFINITY);
                 for &from in &places {
-                    top = s.max(load(s, &x[from..from + channels], i, 0.0), top);
+                    top = s.largest(load(s, &x[from..from + channels], i, 0.0), top);
                 }
                 // The first place that has the maximum takes the gradient, and leaves none.
                 let mut left = load(s, dy, i, 0.0);

@@ -1,8 +1,8 @@
 //! AVX2 with FMA: 8 lanes, 16 registers, products in 6 x 16 tiles (12 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m256, _CMP_GT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch,
-    _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
+    __m256, _CMP_GT_OQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1,
+    _mm_prefetch, _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
     _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
     _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
     _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_stream_ps, _mm256_sub_ps,
@@ -98,6 +98,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
         intrinsic!(_mm256_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn largest(self, a: __m256, b: __m256) -> __m256 {
+        intrinsic!(_mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)))
     }
     #[inline(always)]
     fn min(self, a: __m256, b: __m256) -> __m256 {

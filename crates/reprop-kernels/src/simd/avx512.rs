@@ -1,12 +1,12 @@
 //! AVX-512F: 16 lanes, 32 registers, products in 12 x 32 tiles (24 accumulators, 2 columns, 1 broadcast).
 
 use core::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_abs_ps,
-    _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtps_epi32,
-    _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
-    _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_stream_ps, _mm512_sub_ps,
+    __m512, _CMP_GT_OQ, _CMP_UNORD_Q, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch,
+    _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_blend_ps, _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_stream_ps, _mm512_sub_ps,
 };
 
 use super::Simd;
@@ -125,6 +125,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
         intrinsic!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn largest(self, a: __m512, b: __m512) -> __m512 {
+        let is_none = intrinsic!(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a));
+        intrinsic!(_mm512_mask_blend_ps(is_none, _mm512_max_ps(a, b), a))
     }
     #[inline(always)]
     fn min(self, a: __m512, b: __m512) -> __m512 {

@@ -149,6 +149,8 @@ pub(crate) trait Simd: Tile + Copy + Send + Sync + 'static {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// Where either is not a number, sets differ: x86-64 and the portable set then give `b`, NEON gives no number.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The larger; no number where either is none.
+    fn largest(self, a: Self::V, b: Self::V) -> Self::V;
     /// As [`Simd::max`].
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     fn sqrt(self, a: Self::V) -> Self::V;

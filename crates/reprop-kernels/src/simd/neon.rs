@@ -79,6 +79,10 @@ impl Simd for Neon {
         intrinsic!(vmaxq_f32(a, b))
     }
     #[inline(always)]
+    fn largest(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        self.max(a, b)
+    }
+    #[inline(always)]
     fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
         intrinsic!(vminq_f32(a, b))
     }

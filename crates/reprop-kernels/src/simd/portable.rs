@@ -71,6 +71,10 @@ impl Simd for Portable {
         zip(a, b, |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
+    fn largest(self, a: V, b: V) -> V {
+        zip(a, b, |a, b| if a > b || a.is_nan() { a } else { b })
+    }
+    #[inline(always)]
     fn min(self, a: V, b: V) -> V {
         zip(a, b, |a, b| if a < b { a } else { b })
     }

@@ -41,7 +41,7 @@ macro_rules! lanes {
 
 dispatch! {
     /// In the order of [`expected`].
-    fn exact(s: Isa, a: &Row, b: &Row, c: &Row) -> [Row; 9] {
+    fn exact(s: Isa, a: &Row, b: &Row, c: &Row) -> [Row; 10] {
         [
             lanes!(s, [a, b] => s.add(a, b)),
             lanes!(s, [a, b] => s.sub(a, b)),
@@ -52,14 +52,22 @@ dispatch! {
             lanes!(s, [a] => s.round(a)),
             lanes!(s, [a] => s.abs(a)),
             lanes!(s, [a, b, c] => s.select_gt(a, b, c, a)),
+            lanes!(s, [a, b] => s.largest(a, b)),
         ]
     }
 }
 
-fn expected(isa: Isa, a: f32, b: f32, c: f32) -> [f32; 9] {
+fn expected(isa: Isa, a: f32, b: f32, c: f32) -> [f32; 10] {
     let fma = if isa == Isa::portable() { a * b + c } else { a.mul_add(b, c) };
     let chosen = if a > b { c } else { a };
-    [a + b, a - b, a * b, a / b, fma, a.sqrt(), a.round_ties_even(), a.abs(), chosen]
+    let largest = if a.is_nan() {
+        a
+    } else if b.is_nan() {
+        b
+    } else {
+        a.max(b)
+    };
+    [a + b, a - b, a * b, a / b, fma, a.sqrt(), a.round_ties_even(), a.abs(), chosen, largest]
 }
 
 dispatch! {
