@@ -28,6 +28,10 @@ STEPS = {
     "rev-vit-s checkpoint 8": None, "rev-swin-t checkpoint 8": None, "rev-mvit-b checkpoint 8": None,
     "rev-roberta-base checkpoint 8": None, "rev-resnet-18 checkpoint 64": None,
 }  # fmt: skip
+# What keeps PyTorch's own kernels, oneDNN's and MKL's to AVX2.
+PEER_ON_AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+}  # fmt: skip
 # The part of the stored step's throughput that a recomputed one is to have.
 RECOVERED = 0.78
 
@@ -99,13 +103,17 @@ def main():
     parser.add_argument("--markdown", help="write the table of ratios here")
     parser.add_argument("--ours", required=True)
     parser.add_argument("--peer", nargs="+", required=True)
+    parser.add_argument("--isa", choices=["avx2+fma"], help="units on this instruction set, on both sides")
     parser.add_argument("--peer-preload", help="a library that the peer loads before all others")
     args = parser.parse_args()
     floors = STEPS if args.steps else UNITS
     args.units = chosen(args.units, floors)
-    ours = Side([args.ours], {"RAYON_NUM_THREADS": str(args.threads)})
-    preload = {"LD_PRELOAD": args.peer_preload} if args.peer_preload else {}
-    peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads), **preload})
+    if args.isa and args.steps:
+        parser.error("--isa is for units")
+    ours = Side([args.ours, *([args.isa] if args.isa else [])], {"RAYON_NUM_THREADS": str(args.threads)})
+    settings = {"LD_PRELOAD": args.peer_preload} if args.peer_preload else {}
+    settings |= PEER_ON_AVX2 if args.isa else {}
+    peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads), **settings})
     times = {unit: [] for unit in args.units}
     found = {"threads": args.threads, "pairs_ours_peer_ms": times}
     if args.steps:

@@ -1,13 +1,14 @@
 //! Times units A and B one step at a time, for a driver that interleaves several programs.
 //!
 //! Reads lines `A <batch>` or `B <channels>` and answers each with the milliseconds of one step (forward and backward with
-//! all gradients). `RAYON_NUM_THREADS` sets the threads.
+//! all gradients). `RAYON_NUM_THREADS` sets the threads; an argument, such as `avx2+fma`, names an instruction set other than this CPU's
+//! widest.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-use reprop_kernels::{Workspace, pool};
+use reprop_kernels::{Isa, Workspace, pool};
 
 mod units;
 
@@ -46,7 +47,14 @@ impl Unit {
 
 fn main() -> std::io::Result<()> {
     pool::join_pool(None);
-    let ws = Workspace::default();
+    let isa = match std::env::args().nth(1) {
+        Some(name) => Isa::available().into_iter().find(|isa| isa.name() == name).ok_or_else(|| {
+            let sets: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
+            std::io::Error::other(format!("this CPU has {}, not {name}", sets.join(", ")))
+        })?,
+        None => Isa::detect(),
+    };
+    let ws = Workspace::new(isa);
     let mut units = BTreeMap::new();
     eprintln!("kernels on {}", ws.isa().name());
     for line in std::io::stdin().lock().lines() {
