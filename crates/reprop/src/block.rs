@@ -95,10 +95,10 @@ pub trait Block<const D: usize>: Send + Sync {
         false
     }
 
-    /// Whether all of its sub-blocks [fill the threads](crate::Residual::fills_threads) for streams of shape `dims`.
-    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+    /// The least [work that threads share](crate::Residual::shared_work) of its sub-blocks for streams of shape `dims`.
+    fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
         let _ = (dims, context);
-        false
+        0
     }
 
     /// The bytes that the methods will need for streams of shape `dims`, or `None` where that cannot be told.

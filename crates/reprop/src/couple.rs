@@ -195,8 +195,8 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         self.f().watches_range() && self.g().watches_range()
     }
 
-    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
-        self.f().fills_threads(dims, context) && self.g().fills_threads(dims, context)
+    fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
+        self.f().shared_work(dims, context).min(self.g().shared_work(dims, context))
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {

@@ -90,11 +90,12 @@ pub trait Residual<const D: usize>: Send + Sync {
         false
     }
 
-    /// Whether each of its parts keeps all threads of the CPU busy by itself for an input of shape `dims`, so that there is nothing to gain from
-    /// running it beside another. [`PaReprop`](crate::Strategy::PaReprop) then uses its memory otherwise.
-    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
+    /// Multiply-adds of its largest product for an input of shape `dims`, if all threads of the CPU share whatever it does; none if they do
+    /// not. Where that is enough for every thread there is nothing to gain from running it beside another sub-block, and
+    /// [`PaReprop`](crate::Strategy::PaReprop) uses its memory otherwise.
+    fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
         let _ = (dims, context);
-        false
+        0
     }
 
     /// `base` plus what [`Self::vjp`] gives.

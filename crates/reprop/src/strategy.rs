@@ -23,7 +23,7 @@ use crate::{Inputs, Mode};
 /// used before that is free again, by blocks that were kept or by the head, a reversed block saves attention's probabilities too
 /// instead of computing them twice.
 ///
-/// Where every block [keeps all threads busy by itself](crate::Residual::fills_threads), as large ones do on fused kernels, overlap would
+/// Where every block [keeps all threads busy by itself](crate::Residual::shared_work), as large ones do on fused kernels, overlap would
 /// hide nothing, and its second block would push the first out of the caches. `PaReprop` then recovers as `Reprop` does, and its memory holds
 /// more of the last blocks instead; with more threads than the blocks fill it overlaps. A [`Mode`] of your own overlaps in any case.
 ///

@@ -80,8 +80,8 @@ impl<const D: usize, F: Module + Residual<D>> Block<D> for Swap<F> {
         self.f.watches_range()
     }
 
-    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
-        self.f.fills_threads(dims, context)
+    fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
+        self.f.shared_work(dims, context)
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<BlockFootprint> {

@@ -9,6 +9,11 @@ use super::segments::{Segments, visits};
 use super::walk::Walk;
 use super::{FIRST_PIECE, STEM};
 
+/// Multiply-adds for each thread in a sub-block's largest product, from which on its phases keep all threads busy: with less, threads
+/// wait for each other at the ends of phases for a part of the time that another block could fill; with more, two blocks at
+/// once are slower than one after the other, since both want the caches (`bench/PROFILE.md`).
+const ENOUGH: usize = 16 << 20;
+
 /// The bytes of every part.
 #[derive(Debug)]
 pub(crate) struct Sizes {
@@ -28,8 +33,8 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 pub(super) struct PieceSizes {
     pub is_block: bool,
-    /// Whether it keeps all threads busy by itself.
-    fills_threads: bool,
+    /// The least work of its sub-blocks that threads share.
+    shared_work: usize,
     /// How much work it is beside others: what linear maps and convolutions of its input take.
     work: f64,
     /// Both streams as they leave the piece.
@@ -58,23 +63,23 @@ impl Sizes {
             let place = FIRST_PIECE + index;
             let context = pass.context(place);
             let work = dims.iter().product::<usize>() as f64 * dims[D - 1] as f64;
-            let (is_block, fills_threads, size, lean) = match piece {
+            let (is_block, shared_work, size, lean) = match piece {
                 Piece::Block(block) => {
-                    let fills = block.fills_threads(dims, &context);
+                    let shared = block.shared_work(dims, &context);
                     let told = |context| block.footprint(dims, &context).ok_or_else(unknown(place));
-                    (true, fills, told(context)?, told(context.recovering())?)
+                    (true, shared, told(context)?, told(context.recovering())?)
                 }
                 Piece::Transition(transition) => {
                     let (next, size) = transition.footprint(dims, &context).ok_or_else(unknown(place))?;
                     dims = next;
                     let size = BlockFootprint::of_transition(next, size);
-                    (false, false, size, size)
+                    (false, 0, size, size)
                 }
             };
             let keeping = |size: BlockFootprint| if pass.stores() { size.stored() } else { size };
             let (kept, kept_lean) = (keeping(size), keeping(lean));
             let streams = streams(dims);
-            pieces.push(PieceSizes { is_block, fills_threads, work, streams, size, kept, kept_lean });
+            pieces.push(PieceSizes { is_block, shared_work, work, streams, size, kept, kept_lean });
         }
         let place = FIRST_PIECE + pieces.len();
         let head = network.head().footprint(dims, &pass.context(place)).ok_or_else(unknown(place))?;
@@ -112,8 +117,8 @@ impl Sizes {
             return reprop;
         }
         let beside = Mode { overlap: true, ..Mode::default() };
-        let mut blocks = self.pieces.iter().filter(|piece| piece.is_block).peekable();
-        if blocks.peek().is_none() || !blocks.all(|block| block.fills_threads) {
+        let least = self.pieces.iter().filter(|piece| piece.is_block).map(|piece| piece.shared_work).min();
+        if least.is_none_or(|least| least < ENOUGH * rayon::current_num_threads()) {
             return self.usual(beside);
         }
         let keeping = self.keeping_within(Mode::default(), self.predict(beside).activation_peak);

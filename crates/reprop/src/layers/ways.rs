@@ -13,11 +13,6 @@ use super::site;
 use crate::kernels::{Use, lent, onto, spared, tensor, update, value};
 use crate::{Context, Direction, Footprint, Gradients, Residual, Saved, Storing};
 
-/// Multiply-adds for each thread in a kernel's largest product, from which on its phases keep all threads busy: with less, threads
-/// wait for each other at the ends of phases for a part of the time that another block could fill; with more, two blocks at
-/// once are slower than one after the other, since both want the caches. In between lie a few hundredths (`bench/PROFILE.md`).
-const ENOUGH: usize = 16 << 20;
-
 /// The rates at which a sub-block's output is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -320,8 +315,8 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         }
     }
 
-    fn fills_threads(&self, dims: [usize; D], context: &Context<'_>) -> bool {
-        self.fuses(context) && self.largest_product(dims) >= ENOUGH * rayon::current_num_threads()
+    fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
+        if self.fuses(context) { self.largest_product(dims) } else { 0 }
     }
 
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
