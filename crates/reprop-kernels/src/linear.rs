@@ -74,29 +74,28 @@ pub fn forward_once(ws: &Workspace, w: Mat, bias: &[f32], x: &[f32], y: &mut [f3
     assert!(x.len() == rows * k && y.len() == rows * n, "x must be {rows} x {k} and y {rows} x {n}");
     for some in blocks(rows, FEW_ROWS) {
         let (x, y) = (&x[some.start * k..some.end * k], &mut y[some.start * n..some.end * n]);
-        by_columns(ws, w, Init::Bias(bias), x, &Shared::new(y), |_| ());
+        by_columns(ws, w, Init::Bias(bias), Mat::new(x, some.len(), k), (&Shared::new(y), n), |_| ());
     }
 }
 
-/// All rows: `y = x w`, plus what `init` says; tasks are columns, and `then` is told of each when it is done.
+/// All rows: `y = x w`, plus what `init` says, with rows of `y` the given distance apart; tasks are columns, and `then` is told of
+/// each when it is done.
 ///
 /// # Panics
-/// If lengths do not fit.
+/// If shapes do not fit.
 pub(crate) fn by_columns(
     ws: &Workspace,
     w: Mat,
     init: Init,
-    x: &[f32],
-    y: &Shared,
+    x: Mat,
+    (y, y_row): (&Shared, usize),
     then: impl Fn(Range<usize>) + Sync,
 ) {
-    let (k, n) = (w.rows, w.cols);
-    let rows = y.len().checked_div(n).unwrap_or(0);
-    assert_eq!((x.len(), y.len()), (rows * k, rows * n), "x must be rows x {k} and y rows x {n}");
+    let (rows, k, n) = (x.rows, w.rows, w.cols);
+    assert_eq!((x.cols, y.len()), (k, rows * y_row), "x must be rows x {k} and y rows x {y_row}");
     if rows == 0 {
         return;
     }
-    let x = Mat::new(x, rows, k);
     let copy = apart(ws, x);
     let a = left(x, copy.as_deref());
     let panel = ws.isa().panel_width();
@@ -105,7 +104,7 @@ pub(crate) fn by_columns(
         let columns = task * width..((task + 1) * width).min(n);
         let mut room = ws.take(panel * k_block(k).min(k));
         // SAFETY: tasks have their own columns.
-        let c = unsafe { Target::part(y, columns.start, rows, columns.len(), n) };
+        let c = unsafe { Target::part(y, columns.start, rows, columns.len(), y_row) };
         multiply_columns(ws.isa(), a, w, columns.clone(), &mut room, c, init.columns(columns.clone()));
         then(columns);
     });

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+    Rng, Way, assert_close, assert_same_bits, assert_thread_invariant, by_any_way, dot, f64s, gradient,
+    gradients, workspaces,
 };
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
@@ -86,21 +87,21 @@ impl Case {
     }
 
     /// `y`, `dx` and the parameters' gradients: the same bits with packed and with fresh weights.
-    fn run(&self, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
+    fn run(&self, way: Way, ws: &Workspace) -> Vec<Vec<f32>> {
         let width = self.width;
         let qkv = PackedWeight::new(ws.isa(), &self.p[2], width, 3 * width);
         let out = PackedWeight::new(ws.isa(), &self.p[4], width, width);
-        let packed = self.run_with((&qkv).into(), (&out).into(), keep, ws);
+        let packed = self.run_with((&qkv).into(), (&out).into(), way, ws);
         let fresh = |i: usize, outputs| Weight::Fresh(Mat::new(&self.p[i], width, outputs));
         for (packed, fresh) in
-            packed.iter().zip(&self.run_with(fresh(2, 3 * width), fresh(4, width), keep, ws))
+            packed.iter().zip(&self.run_with(fresh(2, 3 * width), fresh(4, width), way, ws))
         {
             assert_same_bits("packed or fresh", packed, fresh);
         }
         packed
     }
 
-    fn run_with(&self, qkv: Weight, out: Weight, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
+    fn run_with(&self, qkv: Weight, out: Weight, way: Way, ws: &Workspace) -> Vec<Vec<f32>> {
         let attention = Attention {
             shape: self.shape,
             masks: Masks {
@@ -117,8 +118,6 @@ impl Case {
         };
         let (mut y, mut again) = (vec![0.0; self.x.len()], vec![0.0; self.x.len()]);
         attention.forward(&self.x, &mut Output::Value(&mut y), ws).unwrap();
-        let saved = attention.forward_saving(&self.x, &mut Output::Value(&mut again), keep, ws).unwrap();
-        assert_same_bits("saving or not", &y, &again);
         let mut dx = vec![0.0; self.x.len()];
         let mut d: Vec<Vec<f32>> = self.p.iter().map(|p| vec![0.0; p.len()]).collect();
         let [scale, bias, qkv, qkv_bias, out, out_bias, scores] =
@@ -131,7 +130,17 @@ impl Case {
             out_bias,
             bias: self.with_bias.then_some(scores),
         };
-        attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+        let output = &mut Output::Value(&mut again);
+        match way {
+            Way::Two(keep) => {
+                let saved = attention.forward_saving(&self.x, output, keep, ws).unwrap();
+                attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+            }
+            Way::One => {
+                attention.reverse(&self.x, output, &self.dy, &mut dx, Base::Nothing, grads, ws).unwrap();
+            }
+        }
+        assert_same_bits("saving or not", &y, &again);
         let mut all = vec![y, dx];
         all.append(&mut d);
         all
@@ -151,10 +160,8 @@ proptest! {
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
         want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
-            let kept = case.run(Keep::Probabilities, &ws);
-            let again = case.run(Keep::Nothing, &ws);
-            for (i, (got, want)) in kept.iter().zip(&want).enumerate() {
-                assert_same_bits("kept or recomputed", got, &again[i]);
+            let all = by_any_way(|way| case.run(way, &ws));
+            for (i, (got, want)) in all.iter().zip(&want).enumerate() {
                 assert_close(&format!("result {i}"), got, want, 5.0 * TOLERANCE);
             }
         }
@@ -166,7 +173,7 @@ proptest! {
         let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
         let want = case.reference(&f64s(&case.x), &p);
         for ws in workspaces() {
-            assert_close("y", &case.run(Keep::Probabilities, &ws)[0], &want, TOLERANCE);
+            assert_close("y", &case.run(Way::One, &ws)[0], &want, TOLERANCE);
         }
     }
 }
@@ -177,11 +184,7 @@ fn long_sequences_are_cut_into_query_blocks() {
     let p: Vec<Vec<f64>> = case.p.iter().map(|p| f64s(p)).collect();
     let want = case.reference(&f64s(&case.x), &p);
     for ws in workspaces() {
-        let kept = case.run(Keep::Probabilities, &ws);
-        assert_close("y", &kept[0], &want, TOLERANCE);
-        for (a, b) in kept.iter().zip(&case.run(Keep::Nothing, &ws)) {
-            assert_same_bits("kept or recomputed", a, b);
-        }
+        assert_close("y", &by_any_way(|way| case.run(way, &ws))[0], &want, TOLERANCE);
     }
 }
 
@@ -189,7 +192,7 @@ fn long_sequences_are_cut_into_query_blocks() {
 fn bits_do_not_depend_on_the_number_of_threads() {
     for masks in [[false; 4], [true; 4]] {
         let case = Case::new((5, 50, 3, 20), masks, 11);
-        assert_thread_invariant("attention", |ws| case.run(Keep::Probabilities, ws));
+        assert_thread_invariant("attention", |ws| by_any_way(|way| case.run(way, ws)));
     }
 }
 

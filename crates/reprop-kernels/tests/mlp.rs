@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// Rows of 4 KiB are multiplied from copies with gaps between them where the weights are packed.
+/// Hidden rows of 4 KiB have gaps between them.
 #[test]
 fn gaps_between_rows_change_nothing() {
     let case = Case::new(61, 24, 1024, 7);

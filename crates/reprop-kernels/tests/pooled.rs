@@ -3,11 +3,11 @@
 mod common;
 
 use common::{
-    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+    Rng, Way, assert_close, assert_thread_invariant, by_any_way, dot, f64s, gradient, gradients, workspaces,
 };
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
-use reprop_kernels::attention::{Keep, Pool, PoolGrads, PooledAttention, PooledGrads};
+use reprop_kernels::attention::{Pool, PoolGrads, PooledAttention, PooledGrads};
 use reprop_kernels::conv::Images;
 use reprop_kernels::gemm::PackedWeight;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
@@ -99,7 +99,7 @@ impl Case {
         common::linear(&context, &p[4], &p[5])
     }
 
-    fn run(&self, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
+    fn run(&self, way: Way, ws: &Workspace) -> Vec<Vec<f32>> {
         let (p, width) = (&self.p, self.heads * self.head);
         let qkv = PackedWeight::new(ws.isa(), &p[2], width, 3 * width);
         let out = PackedWeight::new(ws.isa(), &p[4], width, width);
@@ -118,7 +118,6 @@ impl Case {
             out_bias: &p[5],
         };
         let mut y = vec![0.0; self.dy.len()];
-        let saved = attention.forward_saving(&self.x, &mut Output::Value(&mut y), keep, ws).unwrap();
         let mut dx = vec![0.0; self.x.len()];
         let mut d: Vec<Vec<f32>> = p.iter().map(|p| vec![0.0; p.len()]).collect();
         let mut rest = d.iter_mut();
@@ -131,7 +130,16 @@ impl Case {
         let query = self.strides.0.map(|_| query);
         let norm = NormGrads { scale, bias };
         let grads = PooledGrads { norm, qkv, qkv_bias, query, key, value, out, out_bias };
-        attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+        let output = &mut Output::Value(&mut y);
+        match way {
+            Way::Two(keep) => {
+                let saved = attention.forward_saving(&self.x, output, keep, ws).unwrap();
+                attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+            }
+            Way::One => {
+                attention.reverse(&self.x, output, &self.dy, &mut dx, Base::Nothing, grads, ws).unwrap();
+            }
+        }
         let mut all = vec![y, dx];
         all.append(&mut d);
         all
@@ -152,12 +160,9 @@ proptest! {
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
         want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
-            let kept = case.run(Keep::Probabilities, &ws);
-            for (i, (got, want)) in kept.iter().zip(&want).enumerate() {
+            let all = by_any_way(|way| case.run(way, &ws));
+            for (i, (got, want)) in all.iter().zip(&want).enumerate() {
                 assert_close(&format!("result {i}"), got, want, TOLERANCE);
-            }
-            for (a, b) in kept.iter().zip(&case.run(Keep::Nothing, &ws)) {
-                assert_same_bits("kept or recomputed", a, b);
             }
         }
     }
@@ -167,6 +172,6 @@ proptest! {
 fn bits_do_not_depend_on_the_number_of_threads() {
     for query in [None, Some(2)] {
         let case = Case::new(Images { batch: 2, height: 15, width: 14 }, 2, 9, (query, 2), 5);
-        assert_thread_invariant("pooled attention", |ws| case.run(Keep::Probabilities, ws));
+        assert_thread_invariant("pooled attention", |ws| by_any_way(|way| case.run(way, ws)));
     }
 }

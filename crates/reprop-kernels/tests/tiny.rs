@@ -136,8 +136,9 @@ fn attention_kernels_stay_inside_their_slices() {
         let (qkv_bias, out_bias) = (b.get(), bias.get());
         let attention =
             Attention { shape, masks, norm, qkv: (&qkv).into(), qkv_bias, out: (&out).into(), out_bias };
-        for keep in [Keep::Probabilities, Keep::Nothing] {
-            let saved = attention.forward_saving(x.get(), &mut Output::Value(y.get_mut()), keep, ws).unwrap();
+        for keep in [Some(Keep::Probabilities), Some(Keep::Nothing), None] {
+            let mut output = Output::Value(y.get_mut());
+            let saved = keep.map(|keep| attention.forward_saving(x.get(), &mut output, keep, ws).unwrap());
             let grads = AttentionGrads {
                 norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
                 qkv: dw.get_mut(),
@@ -146,7 +147,11 @@ fn attention_kernels_stay_inside_their_slices() {
                 out_bias: dob.get_mut(),
                 bias: Some(dscore.get_mut()),
             };
-            attention.vjp(x.get(), saved, dy.get(), dx.get_mut(), Base::Nothing, grads, ws);
+            let (x, dy, dx) = (x.get(), dy.get(), dx.get_mut());
+            match saved {
+                Some(saved) => attention.vjp(x, saved, dy, dx, Base::Nothing, grads, ws),
+                None => attention.reverse(x, &mut output, dy, dx, Base::Nothing, grads, ws).unwrap(),
+            }
         }
         finite!(y, dx, ds, dw, d_o, dscore);
         let images = Images { batch, height: 3, width: 3 };

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    Rng, assert_close, assert_same_bits, assert_thread_invariant, dot, f64s, gradient, gradients, workspaces,
+    Rng, Way, assert_close, assert_thread_invariant, by_any_way, dot, f64s, gradient, gradients, workspaces,
 };
 use proptest::prelude::*;
 use reprop_kernels::Workspace;
@@ -74,7 +74,7 @@ impl Case {
         common::linear(&context, &p[5], &p[6])
     }
 
-    fn run(&self, keep: Keep, ws: &Workspace) -> Vec<Vec<f32>> {
+    fn run(&self, way: Way, ws: &Workspace) -> Vec<Vec<f32>> {
         let (p, width) = (&self.p, self.width);
         let qkv = PackedWeight::new(ws.isa(), &p[3], width, 3 * width);
         let out = PackedWeight::new(ws.isa(), &p[5], width, width);
@@ -91,14 +91,22 @@ impl Case {
             out_bias: &p[6],
         };
         let mut y = vec![0.0; self.x.len()];
-        let saved = attention.forward_saving(&self.x, &mut Output::Value(&mut y), keep, ws).unwrap();
         let mut dx = vec![0.0; self.x.len()];
         let mut d: Vec<Vec<f32>> = p.iter().map(|p| vec![0.0; p.len()]).collect();
         let [table, scale, bias, qkv, qkv_bias, out, out_bias] =
             d.get_disjoint_mut([0, 1, 2, 3, 4, 5, 6]).unwrap();
         let norm = NormGrads { scale, bias };
         let grads = WindowGrads { table, norm, qkv, qkv_bias, out, out_bias };
-        attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+        let output = &mut Output::Value(&mut y);
+        match way {
+            Way::Two(keep) => {
+                let saved = attention.forward_saving(&self.x, output, keep, ws).unwrap();
+                attention.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
+            }
+            Way::One => {
+                attention.reverse(&self.x, output, &self.dy, &mut dx, Base::Nothing, grads, ws).unwrap();
+            }
+        }
         let mut all = vec![y, dx];
         all.append(&mut d);
         all
@@ -120,12 +128,9 @@ proptest! {
         let mut want = vec![case.reference(&x, &p), gradient(&x, |x| dot(&case.reference(x, &p), &dy))];
         want.extend(gradients(&p, |p| dot(&case.reference(&x, p), &dy)));
         for ws in workspaces() {
-            let kept = case.run(Keep::Probabilities, &ws);
-            for (i, (got, want)) in kept.iter().zip(&want).enumerate() {
+            let all = by_any_way(|way| case.run(way, &ws));
+            for (i, (got, want)) in all.iter().zip(&want).enumerate() {
                 assert_close(&format!("result {i}"), got, want, TOLERANCE);
-            }
-            for (a, b) in kept.iter().zip(&case.run(Keep::Nothing, &ws)) {
-                assert_same_bits("kept or recomputed", a, b);
             }
         }
     }
@@ -175,5 +180,5 @@ proptest! {
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let case = Case::new(Images { batch: 3, height: 14, width: 14 }, 7, 3, 2, 8, 5);
-    assert_thread_invariant("windows", |ws| case.run(Keep::Probabilities, ws));
+    assert_thread_invariant("windows", |ws| by_any_way(|way| case.run(way, ws)));
 }

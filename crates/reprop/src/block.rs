@@ -73,7 +73,7 @@ pub trait Block<const D: usize>: Send + Sync {
     /// The inputs from the outputs, and the gradients of the inputs from those of the outputs: [`Self::recover`] and
     /// [`Self::grads`] in one. A block of several sub-blocks can take one after the other, so that what is saved of one
     /// is gone before the next is recovered. The engine counts streams and their gradients alone here, and what a block
-    /// [holds](Context::hold) itself. Where there is [room](Context::room) it may save what it would else compute again.
+    /// [holds](Context::hold) itself.
     fn reverse(
         &self,
         y: Streams<D>,

@@ -8,9 +8,8 @@
 
 use burn::module::Module;
 
-use crate::turn::{Turn, turns};
 use crate::{
-    Activity, AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Holder, Residual,
+    AnySaved, Block, BlockFootprint, Context, Direction, Footprint, Gradients, Holder, Residual, Reversal,
     Saved, Storing, Streams,
 };
 
@@ -171,23 +170,15 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> (Streams<D>, Streams<D>) {
-        let turns = turns(self, y1.dims(), context, context.room());
-        let scratch = turns.as_ref().map_or([0; 2], |turns| turns.each_ref().map(|turn| turn.scratch));
-        let [in_f, in_g] =
-            turns.map_or_else(|| branches(&context.recovering()), |turns| turns.map(|turn| turn.context));
-        let temporaries = context.hold(Holder::Scratch, scratch[1]);
-        let (x2, g) = context.note(Activity::Recover, || {
-            self.g().forward_saving_onto(y1.clone(), y2, Direction::Subtract, &in_g)
-        });
-        let held = context.hold(Holder::Blocks, g.bytes());
-        let dx1 = context.note(Activity::Grads, || self.g().vjp_onto(g, dy2.clone(), dy1, &in_g, gradients));
-        drop((held, temporaries));
-        let _temporaries = context.hold(Holder::Scratch, scratch[0]);
-        let (x1, f) = context.note(Activity::Recover, || {
-            self.f().forward_saving_onto(x2.clone(), y1, Direction::Subtract, &in_f)
-        });
-        let _held = context.hold(Holder::Blocks, f.bytes());
-        let dx2 = context.note(Activity::Grads, || self.f().vjp_onto(f, dx1.clone(), dy2, &in_f, gradients));
+        let dims = y1.dims();
+        let [in_f, in_g] = branches(&context.recovering());
+        let temporaries =
+            |told: Option<Reversal>| context.hold(Holder::Scratch, told.map_or(0, |told| told.scratch));
+        let held = temporaries(self.g().reversal(dims, &in_g));
+        let (x2, dx1) = self.g().reverse_onto(y1.clone(), y2, dy2.clone(), dy1, &in_g, gradients);
+        drop(held);
+        let _held = temporaries(self.f().reversal(dims, &in_f));
+        let (x1, dx2) = self.f().reverse_onto(x2.clone(), y1, dx1.clone(), dy2, &in_f, gradients);
         (Streams::new(x1, x2), Streams::new(dx1, dx2))
     }
 
@@ -205,11 +196,12 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
         let g: Footprint = self.g().footprint(dims, context)?;
         let again = context.recovering();
         let recovered = [self.f().footprint(dims, &again)?.saved, self.g().footprint(dims, &again)?.saved];
-        let turns = turns(self, dims, context, 0)?;
-        let reversed = turns.iter().map(|turn| turn.saved).fold(0, u64::max);
+        // What F and G need one after the other: what one saved is gone before the other is recovered.
+        let reversals = [self.f().reversal(dims, &again)?, self.g().reversal(dims, &again)?];
+        let reversed = reversals.iter().map(|told| told.saved).fold(0, u64::max);
         Some(BlockFootprint {
             reversed,
-            reverse: turns.iter().map(Turn::bytes).fold(0, u64::max) - reversed,
+            reverse: reversals.iter().map(Reversal::bytes).fold(0, u64::max) - reversed,
             saved: f.saved + g.saved,
             recovered: recovered.iter().sum(),
             // The change, which is added in place, and what makes it. A forward runs F before G's saved tensors are
@@ -220,5 +212,74 @@ impl<const D: usize, C: Couple<D>> Block<D> for C {
             grads: g.vjp.max(f.vjp.saturating_sub(g.saved)),
             spared: f.spared + g.spared,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Tensor, TensorData};
+
+    use super::*;
+    use crate::{Meter, Pass};
+
+    const WIDTH: usize = 8;
+    const BYTES: u64 = (WIDTH * size_of::<f32>()) as u64;
+
+    /// `F(x) = 2 x`, which saves so many tensors.
+    struct Double(usize);
+
+    impl Residual<1> for Double {
+        type Saved = Vec<Tensor<1>>;
+
+        fn forward_saving(&self, x: Tensor<1>, _: &Context<'_>) -> (Tensor<1>, Self::Saved) {
+            (x.clone() * 2.0, vec![x; self.0])
+        }
+
+        fn vjp(&self, _: Self::Saved, dy: Tensor<1>, _: &Context<'_>, _: &mut Gradients) -> Tensor<1> {
+            dy * 2.0
+        }
+
+        fn footprint(&self, _: [usize; 1], _: &Context<'_>) -> Option<Footprint> {
+            Some(Footprint { saved: self.0 as u64 * BYTES, ..Footprint::default() })
+        }
+    }
+
+    struct Pair {
+        f: Double,
+        g: Double,
+    }
+
+    impl Couple<1> for Pair {
+        type F = Double;
+        type G = Double;
+
+        fn f(&self) -> &Double {
+            &self.f
+        }
+
+        fn g(&self) -> &Double {
+            &self.g
+        }
+    }
+
+    #[test]
+    fn a_reverse_holds_what_one_sub_block_saved_at_a_time() {
+        for (f, g) in [(3, 5), (5, 3)] {
+            let pair = Pair { f: Double(f), g: Double(g) };
+            let meter = Meter::new();
+            let pass = Pass::training(0).meter(meter.clone());
+            let ones = || Tensor::ones([WIDTH], &Device::flex());
+            let streams = || Streams::new(ones(), ones());
+            let context = pass.context(0);
+            let (x, dx) = pair.reverse(streams(), streams(), &context, &mut Gradients::new(&meter));
+            // X2 = 1 - 2, X1 = 1 - 2 X2; dX1 = 1 + 2, dX2 = 1 + 2 dX1.
+            let data = |x: [f32; 2]| x.map(|x| TensorData::from([x; WIDTH]));
+            assert_eq!([x.x1, x.x2].map(Tensor::into_data), data([3.0, -1.0]));
+            assert_eq!([dx.x1, dx.x2].map(Tensor::into_data), data([3.0, 7.0]));
+            // The change that is added in place takes one tensor more.
+            assert_eq!(meter.report().activation_peak, 6 * BYTES);
+            let told = pair.footprint([WIDTH], &context).expect("both tell their bytes");
+            assert_eq!(told.reversed + told.reverse, 6 * BYTES);
+        }
     }
 }

@@ -18,3 +18,28 @@ pub struct Footprint {
     /// [`Saved::store`](crate::Saved::store) shows.
     pub spared: u64,
 }
+
+/// Bytes that a sub-block will need where it is [recovered and differentiated at once](crate::Residual::reverse_onto), beside streams
+/// and their gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reversal {
+    /// What is kept from its recovery to its derivative.
+    pub saved: u64,
+    /// The most that it needs beside that.
+    pub scratch: u64,
+}
+
+impl Reversal {
+    /// Of a recovery and a derivative after it, of a stream of shape `dims`: temporaries of the recovery, the change that is added in
+    /// place among them, or of the derivative.
+    pub(crate) fn in_turn<const D: usize>(dims: [usize; D], told: Footprint) -> Self {
+        let stream = dims.iter().product::<usize>() as u64 * size_of::<f32>() as u64;
+        let Footprint { saved, forward, vjp, .. } = told;
+        Self { saved, scratch: (stream + forward).max(vjp) }
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        self.saved + self.scratch
+    }
+}

@@ -39,7 +39,6 @@ mod strategy;
 mod streams;
 mod swap;
 mod trace;
-mod turn;
 
 pub use arithmetic::{Arithmetic, Direction, RangeWatch};
 pub use autodiff::{
@@ -51,7 +50,7 @@ pub use couple::{Couple, Coupling};
 pub use devices::{DeviceError, FoundDevice, built_devices, found_devices, named_device};
 pub use engine::{Descent, Entry, Keep, Prediction, Stage, Tape, Trail};
 pub use error::{Error, Result};
-pub use footprint::Footprint;
+pub use footprint::{Footprint, Reversal};
 pub use gradients::{Gradients, scaled};
 pub use host::host_reads;
 pub use kernels::{Kernels, UnknownKernels, Workspace};

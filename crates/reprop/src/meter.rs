@@ -126,21 +126,6 @@ impl Meter {
         }
     }
 
-    /// How many bytes of activations can be held now without a new peak.
-    ///
-    /// ```
-    /// use reprop::{Holder, Meter};
-    ///
-    /// let meter = Meter::new();
-    /// drop(meter.hold(Holder::Scratch, 100));
-    /// let _held = meter.hold(Holder::Streams, 30);
-    /// assert_eq!(meter.room(), 70);
-    /// ```
-    pub fn room(&self) -> u64 {
-        let ledger = self.ledger();
-        ledger.activation_peak - ledger.sums().1
-    }
-
     /// A panic while the lock is held leaves whole numbers behind, so a poisoned lock is still good to read.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)

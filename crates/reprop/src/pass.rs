@@ -303,20 +303,15 @@ impl<'p> Context<'p> {
     /// Counts `bytes` that this block holds beside streams, in a [reverse](crate::Block::reverse).
     ///
     /// ```
-    /// use reprop::{Holder, Pass};
+    /// use reprop::{Holder, Meter, Pass};
     ///
-    /// let pass = Pass::training(0);
-    /// let context = pass.context(0);
-    /// drop(context.hold(Holder::Blocks, 64));
-    /// assert_eq!(context.room(), 64); // So many were held before.
+    /// let meter = Meter::new();
+    /// let pass = Pass::training(0).meter(meter.clone());
+    /// drop(pass.context(0).hold(Holder::Blocks, 64));
+    /// assert_eq!(meter.report().activation_peak, 64);
     /// ```
     pub fn hold(&self, holder: Holder, bytes: u64) -> Held {
         self.pass.meter.hold(holder, bytes)
-    }
-
-    /// How many bytes can be held now without more than were held before.
-    pub fn room(&self) -> u64 {
-        self.pass.meter.room()
     }
 
     /// The context of one sub-block of this block: F and G draw different masks.

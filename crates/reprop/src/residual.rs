@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{Context, Direction, Footprint, Gradients, Saved};
+use crate::{Activity, Context, Direction, Footprint, Gradients, Holder, Reversal, Saved};
 
 /// A sub-block of a coupling: F or G. Any function of one stream, with no residual inside.
 ///
@@ -110,9 +110,44 @@ pub trait Residual<const D: usize>: Send + Sync {
         base + self.vjp(saved, dy, context, gradients)
     }
 
-    /// The bytes that the methods will need for an input of shape `dims`, or `None` where that cannot be told.
+    /// The stream before `F(x)` was added to it, from `y`, the stream after; and `base` plus what [`Self::vjp`] gives. For a block that is
+    /// [reversed](crate::Block::reverse). Sub-blocks that can recover and differentiate in one override it and the one below; the
+    /// bits are those of this body.
+    fn reverse_onto(
+        &self,
+        x: Tensor<D>,
+        y: Tensor<D>,
+        dy: Tensor<D>,
+        base: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> (Tensor<D>, Tensor<D>) {
+        in_turn(self, (x, y), (dy, base), context, gradients)
+    }
+
+    /// The bytes that [`Self::reverse_onto`] will need for an input of shape `dims`, or `None` where that cannot be told.
+    fn reversal(&self, dims: [usize; D], context: &Context<'_>) -> Option<Reversal> {
+        Some(Reversal::in_turn(dims, self.footprint(dims, context)?))
+    }
+
+    /// The bytes that the other methods will need for an input of shape `dims`, or `None` where that cannot be told.
     fn footprint(&self, dims: [usize; D], context: &Context<'_>) -> Option<Footprint> {
         let _ = (dims, context);
         None
     }
+}
+
+/// [`Residual::reverse_onto`] as a recovery and a derivative after it.
+pub(crate) fn in_turn<const D: usize, F: Residual<D> + ?Sized>(
+    residual: &F,
+    (x, y): (Tensor<D>, Tensor<D>),
+    (dy, base): (Tensor<D>, Tensor<D>),
+    context: &Context<'_>,
+    gradients: &mut Gradients,
+) -> (Tensor<D>, Tensor<D>) {
+    let (stream, saved) =
+        context.note(Activity::Recover, || residual.forward_saving_onto(x, y, Direction::Subtract, context));
+    let _held = context.hold(Holder::Blocks, saved.bytes());
+    let dx = context.note(Activity::Grads, || residual.vjp_onto(saved, dy, base, context, gradients));
+    (stream, dx)
 }

@@ -7,6 +7,7 @@
 
 use super::ends::{Ends, EndsGrads, Seen};
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
+use super::heads_vjp::Known;
 use crate::gemm::Weight;
 use crate::grid::GridOverflow;
 use crate::layer_norm::{LayerNorm, NormGrads};
@@ -77,6 +78,14 @@ pub struct AttentionGrads<'a> {
     pub bias: Option<&'a mut [f32]>,
 }
 
+impl<'a> AttentionGrads<'a> {
+    /// Those around the heads, and the scores' bias's.
+    fn split(self) -> (EndsGrads<'a>, Option<&'a mut [f32]>) {
+        let Self { norm, qkv, qkv_bias, out, out_bias, bias } = self;
+        (EndsGrads { norm, qkv, qkv_bias, out, out_bias }, bias)
+    }
+}
+
 impl AttentionSaved {
     /// Floats kept.
     pub fn len(shape: AttentionShape, width: usize, keep: Keep) -> usize {
@@ -139,24 +148,74 @@ impl Attention<'_> {
         grads: AttentionGrads,
         ws: &Workspace,
     ) {
-        let (rows, width) = self.sizes(x);
-        assert!(dy.len() == x.len() && dx.len() == x.len(), "dy and dx must be {rows} x {width}");
         let AttentionSaved { stats, qkv, context, probabilities } = saved;
-        let ends = self.ends();
-        let d_context = ends.leave_vjp(dy, ws);
-        let mut d_qkv = ws.take(3 * rows * width);
-        {
-            let d_qkv = Shared::new(&mut d_qkv);
-            let part = |i| (&d_qkv, i * width, 3 * width);
-            let to = HeadsGrads { q: part(0), k: part(1), v: part(2), bias: grads.bias };
-            self.heads().vjp(split(&qkv, width), &d_context, probabilities.as_deref(), to, ws);
-        }
+        self.check_gradients(x, dy, dx);
+        let (around, bias) = grads.split();
+        let d_context = self.ends().leave_vjp(dy, ws);
+        let known = Known::of(probabilities.as_deref());
+        let d_qkv = self.heads_vjp(&qkv, known, &d_context, bias, ws);
         // The norm's output, which the weight's gradient needs, takes the memory of the context's gradient.
         drop((qkv, probabilities, d_context));
         let seen = Seen { x, stats: &stats, context: &context };
-        let AttentionGrads { norm, qkv, qkv_bias, out, out_bias, .. } = grads;
-        let grads = EndsGrads { norm, qkv, qkv_bias, out, out_bias };
-        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), grads, ws);
+        self.ends().finish_vjp(seen, &d_qkv, dy, (dx, base), around, ws);
+    }
+
+    /// `f(x)` and the gradients from `dy` in one, as a block wants them that is recovered: a head's probabilities go forward and back
+    /// while they are in a core's cache, so that they are neither kept nor computed twice. The bits are those of
+    /// [`Self::forward_saving`] and [`Self::vjp`].
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range; everything is written all the same.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn reverse(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        grads: AttentionGrads,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        self.check_gradients(x, dy, dx);
+        let (ends, (around, bias)) = (self.ends(), grads.split());
+        let (stats, qkv) = ends.enter(x, ws);
+        let d_context = ends.leave_vjp(dy, ws);
+        let mut context = ws.take(x.len());
+        let known = Shared::new(&mut context);
+        let d_qkv = self.heads_vjp(&qkv, Known::Nothing(&known), &d_context, bias, ws);
+        drop((qkv, d_context));
+        let inside = ends.leave(&context, output, ws);
+        let seen = Seen { x, stats: &stats, context: &context };
+        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), around, ws);
+        inside
+    }
+
+    /// Gradients of queries, keys and values, and of the scores' bias.
+    fn heads_vjp(
+        &self,
+        qkv: &[f32],
+        known: Known,
+        d_context: &[f32],
+        bias: Option<&mut [f32]>,
+        ws: &Workspace,
+    ) -> Buffer {
+        let width = self.norm.width();
+        let mut d_qkv = ws.take(qkv.len());
+        {
+            let d_qkv = Shared::new(&mut d_qkv);
+            let part = |i| (&d_qkv, i * width, 3 * width);
+            let to = HeadsGrads { q: part(0), k: part(1), v: part(2), bias };
+            self.heads().vjp(split(qkv, width), d_context, known, to, ws);
+        }
+        d_qkv
+    }
+
+    fn check_gradients(&self, x: &[f32], dy: &[f32], dx: &[f32]) {
+        let (rows, width) = self.sizes(x);
+        assert!(dy.len() == x.len() && dx.len() == x.len(), "dy and dx must be {rows} x {width}");
     }
 
     fn ends(&self) -> Ends<'_> {

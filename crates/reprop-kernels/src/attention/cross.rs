@@ -1,6 +1,7 @@
 //! Attention between given queries, keys and values, which may differ in number, without weights of its own.
 
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
+use super::heads_vjp::Known;
 use crate::share::Shared;
 use crate::workspace::{Buffer, Workspace};
 
@@ -72,7 +73,7 @@ impl CrossAttention<'_> {
         let (dq, dk, dv) = (Shared::new(grads.q), Shared::new(grads.k), Shared::new(grads.v));
         let width = self.heads * self.head_width;
         let to = HeadsGrads { q: (&dq, 0, width), k: (&dk, 0, width), v: (&dv, 0, width), bias: grads.bias };
-        self.inner().vjp(self.rows(q, k, v), d_o, kept, to, ws);
+        self.inner().vjp(self.rows(q, k, v), d_o, Known::of(kept), to, ws);
     }
 
     fn rows<'b>(&self, q: &'b [f32], k: &'b [f32], v: &'b [f32]) -> (Rows<'b>, Rows<'b>, Rows<'b>) {

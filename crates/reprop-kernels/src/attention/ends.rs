@@ -61,7 +61,8 @@ impl Ends<'_> {
             Weight::Fresh(weight) => {
                 let mut n = ws.take(x.len());
                 self.norm.forward(x, &mut n, &mut stats, ws);
-                by_columns(ws, weight, Init::Bias(self.qkv_bias), &n, &Shared::new(&mut qkv), |_| ());
+                let (n, to) = (Mat::new(&n, rows, width), (&Shared::new(&mut qkv), 3 * width));
+                by_columns(ws, weight, Init::Bias(self.qkv_bias), n, to, |_| ());
                 return (stats, qkv);
             }
         };
@@ -88,7 +89,15 @@ impl Ends<'_> {
             Weight::Packed(_) => None,
             Weight::Fresh(weight) => {
                 let mut y = ws.take(context.len());
-                by_columns(ws, weight, Init::Bias(self.out_bias), context, &Shared::new(&mut y), |_| ());
+                let context = Mat::new(context, self.rows(context), width);
+                by_columns(
+                    ws,
+                    weight,
+                    Init::Bias(self.out_bias),
+                    context,
+                    (&Shared::new(&mut y), width),
+                    |_| (),
+                );
                 Some(y)
             }
         };
@@ -118,7 +127,9 @@ impl Ends<'_> {
                 linear::forward(ws, &weight.backward, None, dy, &mut d_context, self.rows(dy));
             }
             Weight::Fresh(weight) => {
-                by_columns(ws, weight.t(), Init::Zero, dy, &Shared::new(&mut d_context), |_| ());
+                let (dy, to) =
+                    (Mat::new(dy, self.rows(dy), self.width()), (&Shared::new(&mut d_context), self.width()));
+                by_columns(ws, weight.t(), Init::Zero, dy, to, |_| ());
             }
         }
         d_context
@@ -141,7 +152,8 @@ impl Ends<'_> {
             Weight::Packed(_) => None,
             Weight::Fresh(weight) => {
                 let mut dn = ws.take(rows * width);
-                by_columns(ws, weight.t(), Init::Zero, d_qkv, &Shared::new(&mut dn), |_| ());
+                let d_qkv = Mat::new(d_qkv, rows, 3 * width);
+                by_columns(ws, weight.t(), Init::Zero, d_qkv, (&Shared::new(&mut dn), width), |_| ());
                 Some(dn)
             }
         };

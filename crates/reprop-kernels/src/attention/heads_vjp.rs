@@ -7,13 +7,33 @@ use crate::share::Shared;
 use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
+/// What a derivative begins with.
+#[derive(Clone, Copy)]
+pub(crate) enum Known<'a> {
+    /// Probabilities that were kept.
+    Probabilities(&'a [f32]),
+    /// The output alone: probabilities are computed again.
+    Output,
+    /// Nothing: probabilities are computed, and the output with them. It goes there, as [`Heads::forward`] writes it.
+    Nothing(&'a Shared<'a>),
+}
+
+impl<'a> Known<'a> {
+    /// What a forward left.
+    pub(crate) fn of(kept: Option<&'a [f32]>) -> Self {
+        kept.map_or(Known::Output, Known::Probabilities)
+    }
+}
+
 /// Memory of one task, for one sample after the other.
 struct Scratch {
     /// `Vᵀ` and `K`, packed.
     v: Buffer,
     k: Buffer,
-    /// `Kᵀ`, packed, and a block of probabilities, where these are computed again.
+    /// `Kᵀ`, packed, and a block of probabilities, where these are computed.
     again: Option<(Buffer, Buffer)>,
+    /// `V`, packed, where the output is computed.
+    values: Option<Buffer>,
     /// What hides a sample's keys.
     hidden: Buffer,
     /// A block of gradients of the scores.
@@ -23,13 +43,15 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn new(heads: &Heads, again: bool, ws: &Workspace) -> Self {
+    fn new(heads: &Heads, known: Known, ws: &Workspace) -> Self {
         let packed = |k, n| ws.take(packed_len(ws.isa(), k, n));
         let (keys, wide, scores) = (heads.keys, heads.head_width, heads.block() * heads.row());
+        let again = !matches!(known, Known::Probabilities(_));
         Self {
             v: packed(wide, keys),
             k: packed(keys, wide),
             again: again.then(|| (packed(wide, keys), ws.take(scores))),
+            values: matches!(known, Known::Nothing(_)).then(|| packed(keys, wide)),
             hidden: heads.room_to_hide(ws),
             ds: ws.take(scores),
             rows: packed(heads.block(), wide),
@@ -38,12 +60,12 @@ impl Scratch {
 }
 
 impl Heads<'_> {
-    /// Derivatives from `dO`; the probabilities are computed again if not given.
+    /// Derivatives from `dO`.
     pub(crate) fn vjp(
         &self,
         (q, k, v): (Rows, Rows, Rows),
         d_o: &[f32],
-        kept: Option<&[f32]>,
+        known: Known,
         grads: HeadsGrads,
         ws: &Workspace,
     ) {
@@ -61,17 +83,20 @@ impl Heads<'_> {
                 // SAFETY: each task has its own sums.
                 let mut sums =
                     sums.as_ref().map(|sums| unsafe { sums.slice(task * scores..(task + 1) * scores) });
-                let mut scratch = Scratch::new(self, kept.is_none(), ws);
+                let mut scratch = Scratch::new(self, known, ws);
                 for sample in group * part..((group + 1) * part).min(self.batch) {
-                    let kept = kept.map(|kept| {
-                        let size = self.queries * self.row();
-                        &kept[(sample * self.heads + head) * size..][..size]
-                    });
+                    let known = match known {
+                        Known::Probabilities(kept) => {
+                            let size = self.queries * self.row();
+                            Known::Probabilities(&kept[(sample * self.heads + head) * size..][..size])
+                        }
+                        other => other,
+                    };
                     self.head_vjp(
                         (sample, head),
                         (q, k, v),
                         d_o,
-                        kept,
+                        known,
                         to,
                         sums.as_deref_mut(),
                         &mut scratch,
@@ -93,7 +118,7 @@ impl Heads<'_> {
         (sample, head): (usize, usize),
         (q, k, v): (Rows, Rows, Rows),
         d_o: &[f32],
-        kept: Option<&[f32]>,
+        known: Known,
         to: [(&Shared, usize, usize); 3],
         mut dbias: Option<&mut [f32]>,
         scratch: &mut Scratch,
@@ -103,12 +128,15 @@ impl Heads<'_> {
         let column = head * wide;
         let d_o = Rows { data: d_o, stride: self.width() };
         let (k, v) = (k.head(sample * keys, column, keys, wide), v.head(sample * keys, column, keys, wide));
-        let Scratch { v: packed_v, k: packed_k, again, hidden, ds, rows } = scratch;
+        let Scratch { v: packed_v, k: packed_k, again, values, hidden, ds, rows } = scratch;
         let masks = self.masks(sample, head, hidden);
         pack_all(isa, v.t(), packed_v);
         pack_all(isa, k, packed_k);
         if let Some((turned, _)) = again {
             pack_all(isa, k.t(), turned);
+        }
+        if let Some(values) = values {
+            pack_all(isa, v, values);
         }
         // SAFETY: each task has its own samples and head, so its rows and columns of dQ, dK and dV.
         let target = |which: usize, at: usize, count: usize| unsafe {
@@ -120,9 +148,9 @@ impl Heads<'_> {
             for range in blocks(block.len(), STEP) {
                 let (first, count) = (block.start + range.start, range.len());
                 let at = sample * self.queries + first;
-                let p = match (kept, &mut *again) {
-                    (Some(kept), _) => &kept[first * row..(first + count) * row],
-                    (None, Some((k, p))) => {
+                let p = match (known, &mut *again) {
+                    (Known::Probabilities(kept), _) => &kept[first * row..(first + count) * row],
+                    (_, Some((k, p))) => {
                         let p = &mut p[range.start * row..range.end * row];
                         let q = q.head(at, column, count, wide);
                         self.probabilities(q, k, p, first, masks, ws);
@@ -130,6 +158,12 @@ impl Heads<'_> {
                     }
                     _ => unreachable!("packed when the probabilities are not kept"),
                 };
+                if let (Known::Nothing(o), Some(values)) = (known, &*values) {
+                    let p = Mat::strided(p, count, keys, row, 1);
+                    // SAFETY: each task has its own rows and columns.
+                    let o = unsafe { Target::part(o, at * self.width() + column, count, wide, self.width()) };
+                    multiply(isa, p, Right::Packed(values), o, Init::Zero);
+                }
                 let ds = &mut ds[range.start * row..range.end * row];
                 let to = Target::new(ds, count, keys, row);
                 multiply(isa, d_o.head(at, column, count, wide), Right::Packed(packed_v), to, Init::Zero);
@@ -140,9 +174,9 @@ impl Heads<'_> {
             }
             let count = block.len();
             let at = sample * self.queries + block.start;
-            let p = match (kept, &*again) {
-                (Some(kept), _) => &kept[block.start * row..block.end * row],
-                (None, Some((_, p))) => &p[..count * row],
+            let p = match (known, &*again) {
+                (Known::Probabilities(kept), _) => &kept[block.start * row..block.end * row],
+                (_, Some((_, p))) => &p[..count * row],
                 _ => unreachable!("made when the probabilities are not kept"),
             };
             let mut over_queries = |left: &[f32], right: Mat, which| {

@@ -8,6 +8,7 @@
 use super::block::split;
 use super::ends::{Ends, EndsGrads, Seen};
 use super::heads::{Heads, HeadsGrads, Keep, Masks, Rows};
+use super::heads_vjp::Known;
 use super::pool::{Pool, PoolGrads, PoolSaved};
 use crate::conv::Images;
 use crate::gemm::Weight;
@@ -48,16 +49,29 @@ pub struct PooledAttention<'a> {
 pub struct PooledSaved {
     stats: Buffer,
     qkv: Buffer,
-    query: Option<PoolSaved>,
-    key: PoolSaved,
-    value: PoolSaved,
+    pools: Pools,
     context: Buffer,
     probabilities: Option<Buffer>,
 }
 
+/// What the pools save.
+#[derive(Debug)]
+struct Pools {
+    query: Option<PoolSaved>,
+    key: PoolSaved,
+    value: PoolSaved,
+}
+
+/// What the pools give; queries, if they are pooled.
+struct Pooled {
+    query: Option<Buffer>,
+    key: Buffer,
+    value: Buffer,
+}
+
 impl Rounds for PooledSaved {
     fn values(&mut self) -> impl Iterator<Item = &mut Buffer> {
-        let Self { stats: _, qkv, query, key, value, context, probabilities } = self;
+        let Self { stats: _, qkv, pools: Pools { query, key, value }, context, probabilities } = self;
         let pools = query.values().chain(key.values()).chain(value.values());
         [qkv, context].into_iter().chain(probabilities).chain(pools)
     }
@@ -84,6 +98,21 @@ pub struct PooledGrads<'a> {
     pub out_bias: &'a mut [f32],
 }
 
+/// Gradients of the pools' parameters.
+struct PoolsGrads<'a> {
+    query: Option<PoolGrads<'a>>,
+    key: PoolGrads<'a>,
+    value: PoolGrads<'a>,
+}
+
+impl<'a> PooledGrads<'a> {
+    /// Those of the pools, and those around the heads.
+    fn split(self) -> (PoolsGrads<'a>, EndsGrads<'a>) {
+        let Self { norm, qkv, qkv_bias, query, key, value, out, out_bias } = self;
+        (PoolsGrads { query, key, value }, EndsGrads { norm, qkv, qkv_bias, out, out_bias })
+    }
+}
+
 impl PooledAttention<'_> {
     /// `f(x)`, keeping what the derivative needs.
     ///
@@ -102,17 +131,13 @@ impl PooledAttention<'_> {
         self.check(x);
         let (ends, heads) = (self.ends(), self.inner());
         let (stats, qkv) = ends.enter(x, ws);
-        let (q, k, v) = split(&qkv, ends.width());
-        let (pooled_q, query) = self.query.map(|pool| pool.forward(self.images, self.heads, q, ws)).unzip();
-        let (pooled_k, key) = self.key.forward(self.images, self.heads, k, ws);
-        let (pooled_v, value) = self.value.forward(self.images, self.heads, v, ws);
-        let rows = self.rows(q, pooled_q.as_deref(), &pooled_k, &pooled_v);
+        let (pooled, pools) = self.pool(&qkv, ws);
         let mut context = ws.take(heads.batch * heads.queries * ends.width());
         let mut probabilities = (keep == Keep::Probabilities).then(|| ws.take(heads.probabilities_len()));
-        heads.forward(rows, &mut context, probabilities.as_deref_mut(), ws);
-        drop((pooled_q, pooled_k, pooled_v));
+        heads.forward(self.rows(&qkv, &pooled), &mut context, probabilities.as_deref_mut(), ws);
+        drop(pooled);
         ends.leave(&context, output, ws)?;
-        Ok(PooledSaved { stats, qkv, query, key, value, context, probabilities })
+        Ok(PooledSaved { stats, qkv, pools, context, probabilities })
     }
 
     /// Gradients from `dy`: `dx = base + …`, parameters' overwritten.
@@ -130,20 +155,79 @@ impl PooledAttention<'_> {
         ws: &Workspace,
     ) {
         self.check(x);
-        let (ends, heads) = (self.ends(), self.inner());
-        let width = ends.width();
-        let PooledSaved { stats, qkv, query, key, value, context, probabilities } = saved;
+        let PooledSaved { stats, qkv, pools, context, probabilities } = saved;
         assert!(dy.len() == context.len() && dx.len() == x.len(), "dy or dx does not fit");
-        let (q, k, v) = split(&qkv, width);
+        let d_context = self.ends().leave_vjp(dy, ws);
+        let pooled = Pooled {
+            query: self.query.zip(pools.query.as_ref()).map(|(pool, saved)| pool.again(saved, ws)),
+            key: self.key.again(&pools.key, ws),
+            value: self.value.again(&pools.value, ws),
+        };
+        let known = Known::of(probabilities.as_deref());
+        let (pool_grads, around) = grads.split();
+        let d_qkv = self.inner_vjp(&qkv, (pooled, pools), known, d_context, pool_grads, ws);
+        drop(probabilities);
+        let seen = Seen { x, stats: &stats, context: &context };
+        self.ends().finish_vjp(seen, &d_qkv, dy, (dx, base), around, ws);
+    }
+
+    /// `f(x)` and the gradients from `dy` in one; as [`Attention::reverse`](super::Attention::reverse).
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range; everything is written all the same.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn reverse(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        grads: PooledGrads,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        self.check(x);
+        let ends = self.ends();
+        let (stats, qkv) = ends.enter(x, ws);
+        let both = self.pool(&qkv, ws);
         let d_context = ends.leave_vjp(dy, ws);
+        let mut context = ws.take(d_context.len());
+        let (pool_grads, around) = grads.split();
+        let known = Shared::new(&mut context);
+        let d_qkv = self.inner_vjp(&qkv, both, Known::Nothing(&known), d_context, pool_grads, ws);
+        let inside = ends.leave(&context, output, ws);
+        let seen = Seen { x, stats: &stats, context: &context };
+        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), around, ws);
+        inside
+    }
+
+    /// Queries, keys and values as heads see them, and what their pools save.
+    fn pool(&self, qkv: &[f32], ws: &Workspace) -> (Pooled, Pools) {
+        let (q, k, v) = split(qkv, self.norm.width());
+        let (query, of_query) = self.query.map(|pool| pool.forward(self.images, self.heads, q, ws)).unzip();
+        let (key, of_key) = self.key.forward(self.images, self.heads, k, ws);
+        let (value, of_value) = self.value.forward(self.images, self.heads, v, ws);
+        (Pooled { query, key, value }, Pools { query: of_query, key: of_key, value: of_value })
+    }
+
+    /// Gradients of queries, keys and values before their pools, from that of the heads' output; and those of the pools' parameters.
+    fn inner_vjp(
+        &self,
+        qkv: &[f32],
+        (pooled, pools): (Pooled, Pools),
+        known: Known,
+        d_context: Buffer,
+        grads: PoolsGrads,
+        ws: &Workspace,
+    ) -> Buffer {
+        let (width, heads) = (self.norm.width(), self.inner());
         let mut d_qkv = ws.take(qkv.len());
-        let pooled = heads.batch * heads.keys * width;
-        let mut dq = self.query.map(|_| ws.take(context.len()));
-        let (mut dk, mut dv) = (ws.take(pooled), ws.take(pooled));
+        let keys = heads.batch * heads.keys * width;
+        let mut dq = self.query.map(|_| ws.take(d_context.len()));
+        let (mut dk, mut dv) = (ws.take(keys), ws.take(keys));
         {
-            let pooled_q = self.query.zip(query.as_ref()).map(|(pool, saved)| pool.again(saved, ws));
-            let (pooled_k, pooled_v) = (self.key.again(&key, ws), self.value.again(&value, ws));
-            let rows = self.rows(q, pooled_q.as_deref(), &pooled_k, &pooled_v);
             let (d_queries, stride) = match &mut dq {
                 Some(dq) => (Shared::new(dq), width),
                 None => (Shared::new(&mut d_qkv), 3 * width),
@@ -151,32 +235,25 @@ impl PooledAttention<'_> {
             let (dk, dv) = (Shared::new(&mut dk), Shared::new(&mut dv));
             let to =
                 HeadsGrads { q: (&d_queries, 0, stride), k: (&dk, 0, width), v: (&dv, 0, width), bias: None };
-            heads.vjp(rows, &d_context, probabilities.as_deref(), to, ws);
+            heads.vjp(self.rows(qkv, &pooled), &d_context, known, to, ws);
         }
-        drop((d_context, probabilities));
+        drop((pooled, d_context));
+        let (q, k, v) = split(qkv, width);
         let part = |i: usize| (i * width).min(qkv.len());
-        let PooledGrads { norm, qkv: d_weight, qkv_bias, out, out_bias, .. } = grads;
-        self.value.vjp(self.images, (v, &mut d_qkv[part(2)..]), value, dv, grads.value, ws);
-        self.key.vjp(self.images, (k, &mut d_qkv[part(1)..]), key, dk, grads.key, ws);
-        if let (Some(pool), Some(saved), Some(dq), Some(grads)) = (self.query, query, dq, grads.query) {
+        self.value.vjp(self.images, (v, &mut d_qkv[part(2)..]), pools.value, dv, grads.value, ws);
+        self.key.vjp(self.images, (k, &mut d_qkv[part(1)..]), pools.key, dk, grads.key, ws);
+        if let (Some(pool), Some(saved), Some(dq), Some(grads)) = (self.query, pools.query, dq, grads.query) {
             pool.vjp(self.images, (q, &mut d_qkv), saved, dq, grads, ws);
         }
-        let seen = Seen { x, stats: &stats, context: &context };
-        let grads = EndsGrads { norm, qkv: d_weight, qkv_bias, out, out_bias };
-        ends.finish_vjp(seen, &d_qkv, dy, (dx, base), grads, ws);
+        d_qkv
     }
 
     /// Queries, pooled or as they were, keys and values.
-    fn rows<'b>(
-        &self,
-        q: Rows<'b>,
-        pooled: Option<&'b [f32]>,
-        k: &'b [f32],
-        v: &'b [f32],
-    ) -> (Rows<'b>, Rows<'b>, Rows<'b>) {
+    fn rows<'b>(&self, qkv: &'b [f32], pooled: &'b Pooled) -> (Rows<'b>, Rows<'b>, Rows<'b>) {
         let stride = self.norm.width();
         let rows = |data| Rows { data, stride };
-        (pooled.map_or(q, rows), rows(k), rows(v))
+        let queries = pooled.query.as_deref().map_or_else(|| split(qkv, stride).0, rows);
+        (queries, rows(&pooled.key), rows(&pooled.value))
     }
 
     fn ends(&self) -> Ends<'_> {

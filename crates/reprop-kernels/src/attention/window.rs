@@ -84,21 +84,12 @@ impl WindowAttention<'_> {
         ws: &Workspace,
     ) -> Result<WindowSaved, GridOverflow> {
         self.check(x);
-        let width = self.norm.width();
         let (bias, hidden, places) = (self.bias(ws), self.hidden(ws), self.places());
         let x = self.gathered(x, &places, ws);
         let mut y = ws.take(x.len());
         let inner = self.inner(&bias, hidden.as_deref());
         let saved = inner.forward_saving(&x, &mut Output::Value(&mut y), keep, ws)?;
-        let sink = Sink::new(output, y.len());
-        for_chunks(ws.isa(), places.len(), |_, rows| {
-            for row in rows {
-                let to = places[row] * width;
-                // SAFETY: every token has one place.
-                unsafe { sink.put(ws.isa(), to..to + width, &y[row * width..(row + 1) * width]) };
-            }
-        });
-        sink.finish()?;
+        self.put_back(&y, &places, output, ws)?;
         Ok(WindowSaved(saved))
     }
 
@@ -116,21 +107,54 @@ impl WindowAttention<'_> {
         grads: WindowGrads,
         ws: &Workspace,
     ) {
+        self.derive(x, dy, (dx, base), grads, ws, |inner, x, dy, dx, grads| {
+            inner.vjp(x, saved.0, dy, dx, Base::Nothing, grads, ws);
+        });
+    }
+
+    /// `f(x)` and the gradients from `dy` in one; as [`Attention::reverse`].
+    ///
+    /// # Errors
+    /// If an output on a grid leaves its range; everything is written all the same.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    pub fn reverse(
+        &self,
+        x: &[f32],
+        output: &mut Output,
+        dy: &[f32],
+        dx: &mut [f32],
+        base: Base,
+        grads: WindowGrads,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        let mut y = ws.take(x.len());
+        let places = self.derive(x, dy, (dx, base), grads, ws, |inner, x, dy, dx, grads| {
+            let mut output = Output::Value(&mut y);
+            inner.reverse(x, &mut output, dy, dx, Base::Nothing, grads, ws).expect("values are on no grid");
+        });
+        self.put_back(&y, &places, output, ws)
+    }
+
+    /// Gradients, by `run` on windows; and where rows in window order belong.
+    fn derive(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        (dx, base): (&mut [f32], Base),
+        grads: WindowGrads,
+        ws: &Workspace,
+        run: impl FnOnce(Attention, &[f32], &[f32], &mut [f32], AttentionGrads),
+    ) -> Vec<usize> {
         self.check(x);
         let width = self.norm.width();
         let (bias, hidden, places) = (self.bias(ws), self.hidden(ws), self.places());
         let (x, dy) = (self.gathered(x, &places, ws), self.gathered(dy, &places, ws));
         let (mut windows, mut dbias) = (ws.take(x.len()), ws.take(bias.len()));
-        let inner_grads = AttentionGrads {
-            norm: grads.norm,
-            qkv: grads.qkv,
-            qkv_bias: grads.qkv_bias,
-            out: grads.out,
-            out_bias: grads.out_bias,
-            bias: Some(&mut dbias),
-        };
-        let inner = self.inner(&bias, hidden.as_deref());
-        inner.vjp(&x, saved.0, &dy, &mut windows, Base::Nothing, inner_grads, ws);
+        let WindowGrads { table, norm, qkv, qkv_bias, out, out_bias } = grads;
+        let inner_grads = AttentionGrads { norm, qkv, qkv_bias, out, out_bias, bias: Some(&mut dbias) };
+        run(self.inner(&bias, hidden.as_deref()), &x, &dy, &mut windows, inner_grads);
         let dx = Shared::new(dx);
         for_chunks(ws.isa(), places.len(), |_, rows| {
             for row in rows {
@@ -145,14 +169,33 @@ impl WindowAttention<'_> {
                 }
             }
         });
-        grads.table.fill(0.0);
+        table.fill(0.0);
         let tokens = self.window * self.window;
         for (i, j) in (0..tokens).flat_map(|i| (0..tokens).map(move |j| (i, j))) {
             for head in 0..self.heads {
-                grads.table[self.relative(i, j) * self.heads + head] +=
-                    dbias[(head * tokens + i) * tokens + j];
+                table[self.relative(i, j) * self.heads + head] += dbias[(head * tokens + i) * tokens + j];
             }
         }
+        places
+    }
+
+    /// Rows in window order to where they belong.
+    fn put_back(
+        &self,
+        y: &[f32],
+        places: &[usize],
+        output: &mut Output,
+        ws: &Workspace,
+    ) -> Result<(), GridOverflow> {
+        let (width, sink) = (self.norm.width(), Sink::new(output, y.len()));
+        for_chunks(ws.isa(), places.len(), |_, rows| {
+            for row in rows {
+                let to = places[row] * width;
+                // SAFETY: every token has one place.
+                unsafe { sink.put(ws.isa(), to..to + width, &y[row * width..(row + 1) * width]) };
+            }
+        });
+        sink.finish()
     }
 
     fn inner<'b>(&'b self, bias: &'b [f32], hidden: Option<&'b [f32]>) -> Attention<'b> {

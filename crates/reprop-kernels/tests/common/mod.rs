@@ -1,6 +1,7 @@
 //! Reference arithmetic in `f64` and helpers shared by the tests.
 #![allow(dead_code, missing_docs)]
 
+use reprop_kernels::attention::Keep;
 use reprop_kernels::{Isa, Workspace};
 
 /// A small deterministic generator: uniform in `-1..1`.
@@ -68,6 +69,27 @@ pub fn assert_same_bits(what: &str, a: &[f32], b: &[f32]) {
 /// Runs `f` with `threads` threads.
 pub fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// How an output and its gradients are made: the same bits.
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// By a forward that saves, and a derivative.
+    Two(Keep),
+    /// Both in one.
+    One,
+}
+
+/// The results of `run`, which must be the same for every [`Way`].
+#[track_caller]
+pub fn by_any_way(run: impl Fn(Way) -> Vec<Vec<f32>>) -> Vec<Vec<f32>> {
+    let kept = run(Way::Two(Keep::Probabilities));
+    for (what, way) in [("recomputed", Way::Two(Keep::Nothing)), ("in one", Way::One)] {
+        for (a, b) in kept.iter().zip(&run(way)) {
+            assert_same_bits(&format!("kept or {what}"), a, b);
+        }
+    }
+    kept
 }
 
 /// A workspace for every instruction set of this CPU.

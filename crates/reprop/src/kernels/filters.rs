@@ -26,7 +26,12 @@ impl Filters {
         let [_, _, inputs, outputs] = param.dims();
         let values = Floats::param(param);
         let blank = |k, n| home.blank(k, n);
-        let (shape, transposed) = ((inputs, outputs), usage == Use::Vjp);
+        let transposed = match usage {
+            Use::Forward => false,
+            Use::Vjp => true,
+            Use::Reverse => unreachable!("a convolution is recovered and differentiated one after the other"),
+        };
+        let shape = (inputs, outputs);
         let weight = WinogradWeight::half(stride, &values, shape, transposed, blank, home.kernels());
         Self { weight: Some(weight), home: home.clone() }
     }

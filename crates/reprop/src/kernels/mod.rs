@@ -18,7 +18,7 @@ pub use workspace::Workspace;
 pub(crate) use filters::Filters;
 pub(crate) use floats::{Floats, join, modify, on_lines, split, tensor, update};
 pub(crate) use grads::Grad;
-pub(crate) use output::{onto, value};
+pub(crate) use output::{added, adds_to, onto, value};
 pub(crate) use packed::{Packed, RowsWeight, Use};
 pub(crate) use streams::{enter, grid_of, in_range};
 pub(crate) use workspace::{lent, spared};

@@ -21,8 +21,36 @@ pub(crate) fn value<const D: usize, S>(
     (tensor(y, shape), saved)
 }
 
-/// `base ± f`, with `f` what `run` writes, added while it is in cache; and what it saves. The same bits as
-/// [`Arithmetic::apply`]. A stream that was not looked at, or left its range, is [told](Context::unwatched).
+/// Whether kernels can add to streams of this arithmetic.
+pub(crate) fn adds_to(arithmetic: Arithmetic) -> bool {
+    !matches!(arithmetic, Arithmetic::Exact { fraction_bits } if fraction_bits > MOST_BITS)
+}
+
+/// `base ± f`, with `f` what `run` writes, added while it is in cache; and what `run` says. The same bits as
+/// [`Arithmetic::apply`].
+///
+/// # Panics
+///
+/// Panics if kernels cannot [add](adds_to) to such streams.
+pub(crate) fn added<const D: usize, R>(
+    base: Tensor<D>,
+    direction: Direction,
+    arithmetic: Arithmetic,
+    run: impl FnOnce(&mut Output) -> R,
+) -> (Tensor<D>, R) {
+    assert!(adds_to(arithmetic), "kernels have no grid of such streams: {arithmetic:?}");
+    update(base, |base, y| {
+        run(&mut match arithmetic {
+            Arithmetic::Exact { fraction_bits } => {
+                Output::OnGrid { grid: Grid { bits: fraction_bits }, base, y, direction }
+            }
+            Arithmetic::Float => Output::Float { base, y, direction },
+        })
+    })
+}
+
+/// `base ± f`, with `f` what `run` writes, and what it saves. A stream that was not looked at, or left its range, is
+/// [told](Context::unwatched).
 pub(crate) fn onto<const D: usize, S>(
     base: Tensor<D>,
     direction: Direction,
@@ -30,19 +58,12 @@ pub(crate) fn onto<const D: usize, S>(
     run: impl Fn(&mut Output) -> Result<S, GridOverflow>,
 ) -> (Tensor<D>, S) {
     let (shape, arithmetic) = (base.dims(), context.arithmetic());
-    if matches!(arithmetic, Arithmetic::Exact { fraction_bits } if fraction_bits > MOST_BITS) {
+    if !adds_to(arithmetic) {
         context.unwatched();
         let (f, saved) = value(shape, run);
         return (arithmetic.apply(base, f, direction), saved);
     }
-    let (y, saved) = update(base, |base, y| {
-        run(&mut match arithmetic {
-            Arithmetic::Exact { fraction_bits } => {
-                Output::OnGrid { grid: Grid { bits: fraction_bits }, base, y, direction }
-            }
-            Arithmetic::Float => Output::Float { base, y, direction },
-        })
-    });
+    let (y, saved) = added(base, direction, arithmetic, &run);
     // A stream that left its range was written all the same, and the pass finds it there. It has to come that far, so
     // that the error tells the magnitude reached.
     let saved = saved.unwrap_or_else(|_| {

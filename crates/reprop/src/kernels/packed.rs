@@ -16,6 +16,8 @@ pub enum Use {
     Forward,
     /// Multiplies by their transposes.
     Vjp,
+    /// Both.
+    Reverse,
 }
 
 /// A weight packed for one call of one sub-block; its memory goes back to the workspace.
@@ -27,7 +29,6 @@ pub enum Use {
 pub(crate) struct Packed {
     /// Empty only while it is dropped.
     weight: Option<PackedWeight>,
-    usage: Use,
     home: Workspace,
 }
 
@@ -39,17 +40,16 @@ impl Packed {
         let values = Floats::param(param);
         let matrix = Mat::new(&values, inputs, outputs);
         let isa = home.kernels().isa();
-        let weight = match usage {
-            Use::Forward => PackedWeight {
-                forward: home.pack(matrix),
-                backward: PackedMatrix::shape_only(isa, outputs, inputs),
-            },
-            Use::Vjp => PackedWeight {
-                forward: PackedMatrix::shape_only(isa, inputs, outputs),
-                backward: home.pack(matrix.t()),
-            },
+        let forward = match usage {
+            Use::Forward | Use::Reverse => home.pack(matrix),
+            Use::Vjp => PackedMatrix::shape_only(isa, inputs, outputs),
         };
-        Self { weight: Some(weight), usage, home: home.clone() }
+        let backward = match usage {
+            Use::Vjp | Use::Reverse => home.pack(matrix.t()),
+            Use::Forward => PackedMatrix::shape_only(isa, outputs, inputs),
+        };
+        let weight = PackedWeight { forward, backward };
+        Self { weight: Some(weight), home: home.clone() }
     }
 
     /// Two weights, packed side by side.
@@ -79,7 +79,9 @@ impl Deref for Packed {
 impl Drop for Packed {
     fn drop(&mut self) {
         if let Some(PackedWeight { forward, backward }) = self.weight.take() {
-            self.home.take_back(if self.usage == Use::Forward { forward } else { backward });
+            for packed in [forward, backward].into_iter().filter(|packed| !packed.is_shape_only()) {
+                self.home.take_back(packed);
+            }
         }
     }
 }

@@ -10,8 +10,9 @@ use reprop_kernels::output::{Base, Output};
 use reprop_kernels::sixteen::Rounds;
 
 use super::site;
-use crate::kernels::{Use, lent, onto, spared, tensor, update, value};
-use crate::{Context, Direction, Footprint, Gradients, Residual, Saved, Storing};
+use crate::kernels::{Use, added, adds_to, lent, onto, spared, tensor, update, value};
+use crate::residual::in_turn;
+use crate::{Activity, Context, Direction, Footprint, Gradients, Residual, Reversal, Saved, Storing};
 
 /// The rates at which a sub-block's output is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,6 +96,30 @@ pub trait FusedWay<const D: usize>: BurnWay<D> {
         context: &Context<'_>,
         gradients: &mut Gradients,
     );
+
+    /// Bytes that [`Self::fused_reverse`] needs, masks not counted; `None` where there is none.
+    fn reverse_scratch(&self, dims: [usize; D], context: &Context<'_>) -> Option<u64> {
+        let _ = (dims, context);
+        None
+    }
+
+    /// The output of `x`, and from `dy` what [`Self::fused_vjp`] gives, in one. It is not called where [`Self::reverse_scratch`] tells
+    /// no bytes.
+    ///
+    /// # Errors
+    ///
+    /// The output leaves the grid's range.
+    fn fused_reverse(
+        &self,
+        parts: &Self::Parts<'_>,
+        (x, dy): (Tensor<D>, Tensor<D>),
+        output: &mut Output,
+        dx: (&mut [f32], Base),
+        gradients: &mut Gradients,
+    ) -> Result<(), GridOverflow> {
+        let _ = (parts, x, dy, output, dx, gradients);
+        unreachable!("recovered and differentiated one after the other")
+    }
 
     /// Multiply-adds of the largest product of its forward: as a rule that with the weights of queries, keys and values.
     fn largest_product(&self, dims: [usize; D]) -> usize {
@@ -217,6 +242,16 @@ fn fused_saved<const D: usize, T: FusedWay<D>>(
     Ways::Fused(Box::new(FusedSaved { x, kernel, bytes }))
 }
 
+/// Bytes of the output, if anything of it is dropped.
+fn masked_stream<const D: usize, T: FusedWay<D>>(
+    sub_block: &T,
+    dims: [usize; D],
+    context: &Context<'_>,
+) -> u64 {
+    let elements: usize = sub_block.output_dims(dims).iter().product();
+    if sub_block.rates().apply(context) { (elements * size_of::<f32>()) as u64 } else { 0 }
+}
+
 impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
     type Saved = Ways<D, T::BurnSaved, T::KernelSaved>;
 
@@ -315,6 +350,57 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         }
     }
 
+    fn reverse_onto(
+        &self,
+        x: Tensor<D>,
+        y: Tensor<D>,
+        dy: Tensor<D>,
+        base: Tensor<D>,
+        context: &Context<'_>,
+        gradients: &mut Gradients,
+    ) -> (Tensor<D>, Tensor<D>) {
+        let dims = x.dims();
+        let in_one = self.reverse_scratch(dims, context);
+        let Some(parts) = in_one.and_then(|_| self.parts(dims, Use::Reverse, context)) else {
+            return in_turn(self, (x, y), (dy, base), context, gradients);
+        };
+        context.note(Activity::Grads, || {
+            let (rates, arithmetic) = (self.rates(), context.arithmetic());
+            let dy = rates.masked_gradient(dy, context);
+            let run = |output: &mut Output| {
+                let write = |base: Option<&[f32]>, dx: &mut [f32]| {
+                    let base = base.map_or(Base::Itself, Base::Other);
+                    self.fused_reverse(&parts, (x, dy), output, (dx, base), gradients)
+                };
+                update(base, write)
+            };
+            if rates.apply(context) || !adds_to(arithmetic) {
+                let mut f = blank(dims.iter().product());
+                let (dx, inside) = run(&mut Output::Value(&mut f));
+                inside.expect("values of their own are on no grid");
+                context.unwatched();
+                let f = rates.masked(tensor(f, dims), context);
+                return (arithmetic.apply(y, f, Direction::Subtract), dx);
+            }
+            let (stream, (dx, inside)) = added(y, Direction::Subtract, arithmetic, run);
+            if inside.is_err() {
+                context.unwatched();
+            }
+            (stream, dx)
+        })
+    }
+
+    fn reversal(&self, dims: [usize; D], context: &Context<'_>) -> Option<Reversal> {
+        let in_one = if self.fuses(context) { self.reverse_scratch(dims, context) } else { None };
+        match in_one {
+            // Beside masks the output, which is not added where it is made.
+            Some(scratch) => {
+                Some(Reversal { saved: 0, scratch: scratch + 3 * masked_stream(self, dims, context) })
+            }
+            None => Some(Reversal::in_turn(dims, self.footprint(dims, context)?)),
+        }
+    }
+
     fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
         if self.fuses(context) { self.largest_product(dims) } else { 0 }
     }
@@ -323,8 +409,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         if !self.fuses(context) {
             return Some(self.burn_footprint(dims, context));
         }
-        let stream = (self.output_dims(dims).iter().product::<usize>() * size_of::<f32>()) as u64;
-        let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
+        let masks = 2 * masked_stream(self, dims, context);
         let FusedScratch { forward, vjp } = self.fused_scratch(dims, context);
         let (saved, spared) = self.kernel_saved(dims, context).bytes(dims.iter().product());
         Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks, spared })

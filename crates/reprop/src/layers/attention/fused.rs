@@ -1,6 +1,6 @@
 //! Attention on fused kernels: saved are the input, the norm's statistics, `q k v`, the heads' values and, where they
-//! take no more memory than those, the probabilities. Of a block that is recovered they are computed again instead, which
-//! gives the same bits.
+//! take no more memory than those, the probabilities. Of a block that is recovered beside gradients they are computed again instead,
+//! which gives the same bits; of one that is reversed they never leave a core's cache.
 
 use burn::tensor::Tensor;
 use reprop_kernels::attention::{
@@ -88,6 +88,25 @@ impl FusedWay<3> for Attention {
         }
     }
 
+    fn reverse_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> Option<u64> {
+        let (rows, stream) = (batch * tokens, batch * tokens * width);
+        let weights = RowsWeight::bytes(rows, [2 * width, 4 * width], [stream]);
+        // The norm's statistics, `q k v`, the heads' values and the gradients of both.
+        Some(weights + lent([2 * rows, 3 * stream, stream, stream, 3 * stream]))
+    }
+
+    fn fused_reverse(
+        &self,
+        parts: &Parts<'_>,
+        (x, dy): (Tensor<3>, Tensor<3>),
+        output: &mut Output,
+        (dx, base): (&mut [f32], Base),
+        gradients: &mut Gradients,
+    ) -> Result<(), GridOverflow> {
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().reverse(&x, output, &dy, dx, base, grads, memory))
+    }
+
     fn fused_vjp(
         &self,
         FusedSaved { x, kernel: saved, .. }: FusedSaved<3, AttentionSaved>,
@@ -97,17 +116,25 @@ impl FusedWay<3> for Attention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().vjp(&x, saved, &dy, dx, base, grads, memory));
+    }
+}
+
+impl Attention {
+    /// Adds to `gradients` what `run` writes.
+    fn with_grads<R>(&self, gradients: &mut Gradients, run: impl FnOnce(AttentionGrads) -> R) -> R {
         let mut around = self.projections().grads();
-        let grads = AttentionGrads {
+        let result = run(AttentionGrads {
             norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
             qkv: &mut around.qkv,
             qkv_bias: &mut around.qkv_bias,
             out: &mut around.out,
             out_bias: &mut around.out_bias,
             bias: None,
-        };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        });
         around.add_to(gradients, |_| ());
+        result
     }
 }
 

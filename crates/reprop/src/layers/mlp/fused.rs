@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
-use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved};
+use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved, hidden_len};
 use reprop_kernels::output::{Base, Output};
 
 use super::Mlp;
@@ -61,17 +61,18 @@ impl FusedWay<3> for Mlp {
 
     fn kernel_saved(&self, [batch, tokens, _]: [usize; 3], _: &Context<'_>) -> KernelLens {
         let rows = batch * tokens;
-        KernelLens { statistics: vec![2 * rows], values: vec![rows * self.hidden] }
+        KernelLens { statistics: vec![2 * rows], values: vec![hidden_len(rows, self.hidden)] }
     }
 
     fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
         let rows = batch * tokens;
         let weights = [width, 2 * self.hidden];
+        let hidden = hidden_len(rows, self.hidden);
         FusedScratch {
             // For few rows the normalised input and `gelu(h)`.
-            forward: RowsWeight::bytes(rows, weights, [rows * width, rows * self.hidden]),
+            forward: RowsWeight::bytes(rows, weights, [rows * width, hidden]),
             // The normalised input and the gradient of `h`; for few rows that of the normalised input too.
-            vjp: RowsWeight::bytes(rows, weights, [rows * width]) + lent([rows * width, rows * self.hidden]),
+            vjp: RowsWeight::bytes(rows, weights, [rows * width]) + lent([rows * width, hidden]),
         }
     }
 

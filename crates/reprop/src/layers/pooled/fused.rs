@@ -143,20 +143,34 @@ impl FusedWay<3> for PooledAttention {
         lens
     }
 
-    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
-        let stream = |tokens: usize| batch * tokens * width;
-        let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream(tokens)]);
-        let pooled: Vec<usize> = self.pools().map(|pool| stream(pool.side(self.side).pow(2))).collect();
-        let twice = pooled.iter().chain(&pooled).copied();
+    fn fused_scratch(&self, dims: [usize; 3], _: &Context<'_>) -> FusedScratch {
+        let [batch, tokens, width] = dims;
+        let stream = batch * tokens * width;
+        let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
         FusedScratch {
             // Pooled queries, keys and values.
-            forward: weights + lent(pooled.clone()),
-            vjp: weights
-                + lent([3 * stream(tokens)])
-                // The gradient of the heads' values beside pooled queries, keys and values and their gradients; or the
-                // norm's output.
-                + lent(twice.chain([stream(self.queries())])).max(lent([stream(tokens)])),
+            forward: weights + lent(self.pooled(dims)),
+            vjp: weights + self.gradients(dims),
         }
+    }
+
+    fn reverse_scratch(&self, dims: [usize; 3], _: &Context<'_>) -> Option<u64> {
+        let [batch, tokens, width] = dims;
+        let weights = RowsWeight::bytes(batch * tokens, [2 * width, 4 * width], [batch * tokens * width]);
+        let KernelLens { statistics, values } = self.kept(dims);
+        Some(weights + lent(statistics.into_iter().chain(values)) + self.gradients(dims))
+    }
+
+    fn fused_reverse(
+        &self,
+        parts: &Parts<'_>,
+        (x, dy): (Tensor<3>, Tensor<3>),
+        output: &mut Output,
+        (dx, base): (&mut [f32], Base),
+        gradients: &mut Gradients,
+    ) -> Result<(), GridOverflow> {
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().reverse(&x, output, &dy, dx, base, grads, memory))
     }
 
     fn fused_vjp(
@@ -168,10 +182,33 @@ impl FusedWay<3> for PooledAttention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().vjp(&x, saved, &dy, dx, base, grads, memory));
+    }
+}
+
+impl PooledAttention {
+    /// Floats of pooled queries, keys and values.
+    fn pooled(&self, [batch, _, width]: [usize; 3]) -> Vec<usize> {
+        self.pools().map(|pool| batch * pool.side(self.side).pow(2) * width).collect()
+    }
+
+    /// Bytes of gradients, and of what they are made from beside what is saved.
+    fn gradients(&self, [batch, tokens, width]: [usize; 3]) -> u64 {
+        let stream = |tokens: usize| batch * tokens * width;
+        let pooled = self.pooled([batch, tokens, width]);
+        let twice = pooled.iter().chain(&pooled).copied();
+        // The gradient of the heads' values beside pooled queries, keys and values and their gradients; or the norm's output.
+        let inner = lent(twice.chain([stream(self.queries())])).max(lent([stream(tokens)]));
+        lent([3 * stream(tokens)]) + inner
+    }
+
+    /// Adds to `gradients` what `run` writes.
+    fn with_grads<R>(&self, gradients: &mut Gradients, run: impl FnOnce(PooledGrads) -> R) -> R {
         let mut around = self.projections().grads();
         let mut query = self.query_pool.as_ref().map(PoolGrad::of);
         let (mut key, mut value) = (PoolGrad::of(&self.key_pool), PoolGrad::of(&self.value_pool));
-        let grads = PooledGrads {
+        let result = run(PooledGrads {
             norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
             qkv: &mut around.qkv,
             qkv_bias: &mut around.qkv_bias,
@@ -180,13 +217,13 @@ impl FusedWay<3> for PooledAttention {
             value: value.kernel(),
             out: &mut around.out,
             out_bias: &mut around.out_bias,
-        };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        });
         around.add_to(gradients, |gradients| {
             for pool in [query, Some(key), Some(value)].into_iter().flatten() {
                 pool.add_to(gradients);
             }
         });
+        result
     }
 }
 

@@ -76,20 +76,41 @@ impl FusedWay<3> for WindowAttention {
         KernelLens { statistics: vec![2 * rows], values }
     }
 
-    fn fused_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> FusedScratch {
+    fn fused_scratch(&self, dims: [usize; 3], _: &Context<'_>) -> FusedScratch {
+        let [batch, tokens, width] = dims;
         let stream = batch * tokens * width;
         let weights = RowsWeight::bytes(batch * tokens, [width, 4 * width], [stream]);
-        let scores = self.tokens().pow(2);
-        let hidden = if self.shift == 0 { 0 } else { tokens * self.tokens() };
-        let masks = lent([self.heads * scores, hidden]);
-        // Sums of the bias's gradient, in at most as many parts as the kernel makes of all windows.
-        let parts = (batch * tokens / self.tokens()).min(16) * self.heads * scores;
+        let Tables { masks, sums } = self.tables(dims);
         FusedScratch {
             // Input and output in the order of windows.
             forward: weights + masks + lent([stream, stream]),
             // Input and both gradients in the order of windows, beside those of the heads' values and of `q k v`.
-            vjp: weights + masks + lent([stream, stream, stream, stream, 3 * stream, parts]),
+            vjp: weights + masks + sums + lent([stream, stream, stream, stream, 3 * stream]),
         }
+    }
+
+    fn reverse_scratch(&self, dims: [usize; 3], _: &Context<'_>) -> Option<u64> {
+        let [batch, tokens, width] = dims;
+        let (rows, stream) = (batch * tokens, batch * tokens * width);
+        let weights = RowsWeight::bytes(rows, [2 * width, 4 * width], [stream]);
+        let Tables { masks, sums } = self.tables(dims);
+        // Input, output and both gradients in the order of windows.
+        let windows = lent([stream, stream, stream, stream]);
+        // The norm's statistics, `q k v`, the heads' values and the gradients of both.
+        let inside = lent([2 * rows, 3 * stream, stream, stream, 3 * stream]);
+        Some(weights + masks + sums + windows + inside)
+    }
+
+    fn fused_reverse(
+        &self,
+        parts: &Parts<'_>,
+        (x, dy): (Tensor<3>, Tensor<3>),
+        output: &mut Output,
+        (dx, base): (&mut [f32], Base),
+        gradients: &mut Gradients,
+    ) -> Result<(), GridOverflow> {
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().reverse(&x, output, &dy, dx, base, grads, memory))
     }
 
     fn fused_vjp(
@@ -101,18 +122,41 @@ impl FusedWay<3> for WindowAttention {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let (x, dy, memory) = (Floats::of(x), Floats::of(dy), parts.around.memory());
+        self.with_grads(gradients, |grads| parts.kernel().vjp(&x, saved, &dy, dx, base, grads, memory));
+    }
+}
+
+/// Bytes of tables of scores.
+struct Tables {
+    /// The bias, and what windows hide.
+    masks: u64,
+    /// Sums of the bias's gradient, in at most as many parts as the kernel makes of all windows.
+    sums: u64,
+}
+
+impl WindowAttention {
+    fn tables(&self, [batch, tokens, _]: [usize; 3]) -> Tables {
+        let scores = self.tokens().pow(2);
+        let hidden = if self.shift == 0 { 0 } else { tokens * self.tokens() };
+        let parts = (batch * tokens / self.tokens()).min(16);
+        Tables { masks: lent([self.heads * scores, hidden]), sums: lent([parts * self.heads * scores]) }
+    }
+
+    /// Adds to `gradients` what `run` writes.
+    fn with_grads<R>(&self, gradients: &mut Gradients, run: impl FnOnce(WindowGrads) -> R) -> R {
         let mut around = self.projections().grads();
         let mut d_table = Grad::of(&self.bias);
-        let grads = WindowGrads {
+        let result = run(WindowGrads {
             table: &mut d_table,
             norm: NormGrads { scale: &mut around.scale, bias: &mut around.bias },
             qkv: &mut around.qkv,
             qkv_bias: &mut around.qkv_bias,
             out: &mut around.out,
             out_bias: &mut around.out_bias,
-        };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.around.memory());
+        });
         around.add_to(gradients, |gradients| d_table.add_to(gradients));
+        result
     }
 }
 
