@@ -11,7 +11,7 @@ pub enum Activity {
     Forward,
     /// A block's inputs and saved tensors from its outputs.
     Recover,
-    /// A piece's gradients.
+    /// A piece's gradients; of a sub-block that is recovered and differentiated in one, its recovery too.
     Grads,
     /// A snapshot on its way to storage or back.
     Io,
