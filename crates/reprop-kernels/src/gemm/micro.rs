@@ -101,21 +101,30 @@ pub(crate) trait Tile: Sized {
 /// As [`Tile::tile`].
 #[inline(always)]
 pub(crate) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, t: TileArgs) {
-    // The strides that most products have are constants, so that unrolling costs no registers for addresses.
+    // The strides that most products have are constants, so that unrolling costs no registers for addresses. Each way stores its own
+    // sums: where ways meet, sums go through memory.
     // SAFETY: the caller's promise.
-    let sums: [[S::V; NV]; MR] = unsafe {
+    unsafe {
         let packed = t.k >= DEEP && t.b_row == S::NR;
         if packed && t.a_col == 1 {
-            unrolled(s, TileArgs { a_col: 1, b_row: S::NR, ..t })
+            store(s, unrolled::<S, MR, NV>(s, TileArgs { a_col: 1, b_row: S::NR, ..t }), t);
         } else if packed && (t.a_row, t.a_col) == (1, S::MR) {
-            unrolled(s, TileArgs { a_row: 1, a_col: S::MR, b_row: S::NR, ..t })
+            store(s, unrolled::<S, MR, NV>(s, TileArgs { a_row: 1, a_col: S::MR, b_row: S::NR, ..t }), t);
         } else {
             if t.k >= DEEP {
                 (0..t.m).for_each(|row| fetch_row::<S, NV>(s, t, row));
             }
-            plain(s, t)
+            store(s, plain::<S, MR, NV>(s, t), t);
         }
-    };
+    }
+}
+
+/// Stores the sums of a tile.
+///
+/// # Safety
+/// As [`Tile::tile`].
+#[inline(always)]
+unsafe fn store<S: Simd, const MR: usize, const NV: usize>(s: S, sums: [[S::V; NV]; MR], t: TileArgs) {
     if t.m == MR && t.n == NV * S::LANES {
         // SAFETY: a whole tile is a tile.
         unsafe { store_whole(s, sums, t) };
