@@ -22,7 +22,7 @@ use crate::workspace::{Buffer, Workspace};
 
 /// Tiles that are multiplied at once: so many that reading filters does not count, so few that they stay in the cache which
 /// all cores share.
-const MANY: usize = 512;
+const MANY: usize = 256;
 
 /// Transformed tiles of some images: 36 matrices tiles x channels.
 struct Tiles {

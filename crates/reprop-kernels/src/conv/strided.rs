@@ -20,7 +20,7 @@ use crate::tasks::for_each;
 use crate::workspace::Workspace;
 
 /// Tiles that are multiplied at once: their matrices are three times as large as those of as many tiles of stride 1.
-const MANY: usize = 128;
+const MANY: usize = 256;
 
 /// A 3x3 convolution of a batch of images with stride 2.
 #[derive(Clone, Copy, Debug)]

@@ -27,9 +27,9 @@ use crate::workspace::{Buffer, Workspace, beyond_caches};
 /// Tiles of a task, about.
 const TILES: usize = 64;
 
-/// Tiles of a run: whole register tiles of every instruction set. With 64 channels a run's matrices and the filters' fill
-/// three quarters of a second-level cache of two megabytes.
-const RUN: usize = 48;
+/// Tiles of a run: whole register tiles of every instruction set. A longer run adds up the weight's gradient less often; with 64 channels
+/// this one's matrices still lie in a second-level cache of two megabytes, most of them in one of half that size.
+const RUN: usize = 96;
 
 /// Partial sums of the weight's gradient: at most this many.
 const GROUPS: usize = 8;
