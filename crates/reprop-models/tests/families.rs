@@ -223,3 +223,15 @@ fn published_sizes_need_less_memory_than_published() {
         assert!(stored / recovered >= factor, "{} times less", stored / recovered);
     }
 }
+
+#[test]
+fn what_is_predicted_makes_no_weights() {
+    let network = RevVitConfig::small().init(0, &Device::flex());
+    for strategy in STRATEGIES {
+        network.predicted(8, &Pass::training(1), strategy).expect("bytes");
+    }
+    for block in &network.blocks {
+        let [qkv, expand] = [&block.attention.qkv.weight, &block.mlp.expand.weight];
+        assert!(!qkv.is_initialized() && !expand.is_initialized());
+    }
+}

@@ -112,8 +112,8 @@ impl Pass {
         Self { recompute_transitions: true, ..self }
     }
 
-    /// Keeps attention's probabilities of a block that is recovered beside others' gradients until its own are done, instead of
-    /// computing them again there: one product and softmax less, for the memory of `heads x tokens x tokens` floats a sample. Gradients
+    /// Keeps attention's probabilities of a block that is recovered until its gradients are done, instead of computing them again there. A
+    /// coupling that is [reversed](crate::Block::reverse) on fused kernels does neither. One product and softmax less, for the memory of `heads x tokens x tokens` floats a sample. Gradients
     /// have the same bits.
     pub fn keep_probabilities(self) -> Self {
         Self { keep_probabilities: true, ..self }

@@ -112,7 +112,8 @@ pub trait Residual<const D: usize>: Send + Sync {
 
     /// The stream before `F(x)` was added to it, from `y`, the stream after; and `base` plus what [`Self::vjp`] gives. For a block that is
     /// [reversed](crate::Block::reverse). Sub-blocks that can recover and differentiate in one override it and the one below; the
-    /// bits are those of this body.
+    /// bits are those of this body. What is kept from recovery to derivative they [count](Context::hold) themselves; of what
+    /// [`Self::reversal`] tells, the block counts the rest.
     fn reverse_onto(
         &self,
         x: Tensor<D>,

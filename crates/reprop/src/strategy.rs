@@ -19,8 +19,8 @@ use crate::{Inputs, Mode};
 /// blocks are used first in the backward pass, so that those are kept which are gone before the peak is reached. That is
 /// the last block alone where all are alike, as in a network that [cannot tell its bytes](crate::Network::predicted), and more where the
 /// first stage is the largest. A [`Plan`](crate::Plan) under a smaller budget keeps none: a block is then
-/// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take. Attention on fused
-/// kernels is recovered and differentiated in one: its probabilities are neither saved nor computed twice.
+/// [reversed](crate::Block::reverse) sub-block by sub-block, in less memory than its saved tensors would take. A coupling's attention on fused
+/// kernels is then recovered and differentiated in one: its probabilities are neither saved nor computed twice.
 ///
 /// Where every block [keeps all threads busy by itself](crate::Residual::shared_work), as large ones do on fused kernels, overlap would
 /// hide nothing, and its second block would push the first out of the caches. `PaReprop` then recovers as `Reprop` does, and its memory holds

@@ -1,7 +1,7 @@
 //! Attention between given queries, keys and values, one task for each head of a few samples; the derivative is in
 //! `heads_vjp`.
 //!
-//! A head's queries are taken in equal blocks of at most [`QUERIES`], so that its scores stay in the second-level cache
+//! A head's queries are taken in equal blocks of at most [`QUERIES`] and [`BLOCK`] scores, so that its scores stay in the second-level cache
 //! however long the sequence is; sums over queries (`dK`, `dV`) run over the blocks in order. What belongs to one query
 //! goes in steps of [`STEP`] queries: their scores pass from product to softmax to product in the first-level cache.
 
@@ -12,6 +12,8 @@ use crate::tasks::for_each;
 use crate::workspace::{Buffer, Workspace};
 
 const QUERIES: usize = 256;
+/// Scores of a block, about: they and their gradients share a second-level cache.
+const BLOCK: usize = 1 << 17;
 pub(super) const STEP: usize = 24;
 /// Scores of a task, about, if a sample has fewer.
 const SCORES: usize = 1 << 14;
@@ -100,7 +102,8 @@ impl Heads<'_> {
 
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
-        self.queries.div_ceil(self.queries.div_ceil(QUERIES).max(1)).next_multiple_of(12)
+        let most = (BLOCK / self.row().max(1)).clamp(STEP, QUERIES);
+        self.queries.div_ceil(self.queries.div_ceil(most).max(1)).next_multiple_of(12)
     }
 
     /// Samples of a task: more than one of short sequences, so that what a task needs beside its work is little.

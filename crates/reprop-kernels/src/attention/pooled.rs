@@ -154,9 +154,8 @@ impl PooledAttention<'_> {
         grads: PooledGrads,
         ws: &Workspace,
     ) {
-        self.check(x);
+        self.check_gradients(x, dy, dx);
         let PooledSaved { stats, qkv, pools, context, probabilities } = saved;
-        assert!(dy.len() == context.len() && dx.len() == x.len(), "dy or dx does not fit");
         let d_context = self.ends().leave_vjp(dy, ws);
         let pooled = Pooled {
             query: self.query.zip(pools.query.as_ref()).map(|(pool, saved)| pool.again(saved, ws)),
@@ -188,7 +187,7 @@ impl PooledAttention<'_> {
         grads: PooledGrads,
         ws: &Workspace,
     ) -> Result<(), GridOverflow> {
-        self.check(x);
+        self.check_gradients(x, dy, dx);
         let ends = self.ends();
         let (stats, qkv) = ends.enter(x, ws);
         let both = self.pool(&qkv, ws);
@@ -270,6 +269,14 @@ impl PooledAttention<'_> {
             head_width: self.norm.width() / self.heads,
             masks: Masks::default(),
         }
+    }
+
+    fn check_gradients(&self, x: &[f32], dy: &[f32], dx: &[f32]) {
+        self.check(x);
+        let heads = self.inner();
+        let rows = heads.batch * heads.queries;
+        assert_eq!(dy.len(), rows * self.norm.width(), "dy must hold {rows} queries");
+        assert_eq!(dx.len(), x.len(), "dx must be as long as x");
     }
 
     fn check(&self, x: &[f32]) {

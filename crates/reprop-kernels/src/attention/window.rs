@@ -148,6 +148,7 @@ impl WindowAttention<'_> {
         run: impl FnOnce(Attention, &[f32], &[f32], &mut [f32], AttentionGrads),
     ) -> Vec<usize> {
         self.check(x);
+        assert!(dy.len() == x.len() && dx.len() == x.len(), "dy and dx must be as long as x");
         let width = self.norm.width();
         let (bias, hidden, places) = (self.bias(ws), self.hidden(ws), self.places());
         let (x, dy) = (self.gathered(x, &places, ws), self.gathered(dy, &places, ws));

@@ -1,4 +1,4 @@
-//! What the public interface costs over bare kernels, and what overlap gives: three ratios, each the median over rounds in
+//! What the public interface costs over bare kernels, and what `PaReprop` gives, by overlap or by keeping more: three ratios, each the median over rounds in
 //! which both sides take one step in turn. On a quiet machine:
 //! `cargo run --release --workspace --example ratios -- [ROUNDS [interface] [fused] [own]]`.
 //!

@@ -107,7 +107,7 @@ fn words(timeline: &Timeline) -> String {
         let part = 100.0 * overlap / recover;
         format!("One step of {whole:.1} ms; {part:.0} % of the time spent recovering runs beside gradients.")
     } else {
-        format!("One step of {whole:.1} ms; nothing is recovered.")
+        format!("One step of {whole:.1} ms; nothing is recovered apart from gradients.")
     }
 }
 

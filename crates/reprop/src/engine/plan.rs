@@ -5,6 +5,7 @@ use crate::strategy::Layout;
 use crate::{Costs, Mode, Network, Pass, Piece, Result, Strategy};
 
 use super::Sizes;
+use super::sizes::last_of;
 
 /// What a pass will need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(super) fn choose<const D: usize, N: Network<D>>(
 fn recovering<const D: usize, N: Network<D>>(network: &N, batch: usize, pass: &Pass, overlap: bool) -> Mode {
     let Ok(sizes) = Sizes::of(network, batch, pass) else {
         let blocks = are_blocks(&network.pieces()).into_iter().filter(|&is_block| is_block).count();
-        return Mode { blocks_kept: blocks.saturating_sub(1).min(1), overlap, ..Mode::default() };
+        return Mode { blocks_kept: last_of(blocks), overlap, ..Mode::default() };
     };
     sizes.recovering(overlap)
 }

@@ -10,9 +10,9 @@ use super::walk::Walk;
 use super::{FIRST_PIECE, STEM};
 
 /// Multiply-adds for each thread in a sub-block's largest product, from which on its phases keep all threads busy: with less, threads
-/// wait for each other at the ends of phases for a part of the time that another block could fill; with more, two blocks at
-/// once are slower than one after the other, since both want the caches (`bench/PROFILE.md`).
-const ENOUGH: usize = 16 << 20;
+/// wait for each other at the ends of phases for a part of the time that another block could fill; with more, it is better to keep a
+/// block more than to run two at once, which both want the caches (`bench/PROFILE.md`, overlap on full threads).
+const ENOUGH: usize = 1 << 20;
 
 /// The bytes of every part.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ pub(super) struct PieceSizes {
     pub kept: BlockFootprint,
     /// The same where that is no more than a recovery would.
     pub kept_lean: BlockFootprint,
+}
+
+/// How many of so many blocks are kept for nothing: the last one, if there are more.
+pub(super) fn last_of(blocks: usize) -> usize {
+    blocks.saturating_sub(1).min(1)
 }
 
 impl Sizes {
@@ -125,7 +130,7 @@ impl Sizes {
         Mode { blocks_kept: keeping.blocks_kept.max(reprop.blocks_kept), ..keeping }
     }
 
-    /// `mode` as `Reprop` or `PaReprop` runs it: in the memory of one block's saved tensors, or two with overlap.
+    /// `mode` as `Reprop` or an overlapping `PaReprop` runs it: in the memory of one block's saved tensors, or two with overlap.
     pub fn usual(&self, mode: Mode) -> Mode {
         let none = Mode { blocks_kept: 0, ..mode };
         // Sub-block by sub-block a block takes less than whole.
@@ -133,7 +138,7 @@ impl Sizes {
             let layout = Layout::of(none, &self.is_block());
             self.peak(&Walk { reverses: false, ..self.walk(layout, &Meter::new()) }, layout)
         };
-        let one = Mode { blocks_kept: self.blocks().saturating_sub(1).min(1), ..mode };
+        let one = Mode { blocks_kept: last_of(self.blocks()), ..mode };
         let bytes = if mode.overlap {
             self.predict(none).activation_peak
         } else {

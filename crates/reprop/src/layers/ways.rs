@@ -242,14 +242,23 @@ fn fused_saved<const D: usize, T: FusedWay<D>>(
     Ways::Fused(Box::new(FusedSaved { x, kernel, bytes }))
 }
 
-/// Bytes of the output, if anything of it is dropped.
-fn masked_stream<const D: usize, T: FusedWay<D>>(
+/// Bytes of a tensor of `f32`.
+fn bytes_of<const D: usize>(dims: [usize; D]) -> u64 {
+    (dims.iter().product::<usize>() * size_of::<f32>()) as u64
+}
+
+/// Whether an output is made apart from the stream that it is added to: something is dropped from it, or kernels cannot add.
+fn apart(rates: Rates, context: &Context<'_>) -> bool {
+    rates.apply(context) || !adds_to(context.arithmetic())
+}
+
+/// Bytes of temporaries, if the sub-block is recovered and differentiated in one.
+fn reversed_in_one<const D: usize, T: FusedWay<D>>(
     sub_block: &T,
     dims: [usize; D],
     context: &Context<'_>,
-) -> u64 {
-    let elements: usize = sub_block.output_dims(dims).iter().product();
-    if sub_block.rates().apply(context) { (elements * size_of::<f32>()) as u64 } else { 0 }
+) -> Option<u64> {
+    if sub_block.fuses(context) { sub_block.reverse_scratch(dims, context) } else { None }
 }
 
 impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
@@ -360,11 +369,11 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         gradients: &mut Gradients,
     ) -> (Tensor<D>, Tensor<D>) {
         let dims = x.dims();
-        let in_one = self.reverse_scratch(dims, context);
-        let Some(parts) = in_one.and_then(|_| self.parts(dims, Use::Reverse, context)) else {
+        if reversed_in_one(self, dims, context).is_none() {
             return in_turn(self, (x, y), (dy, base), context, gradients);
-        };
+        }
         context.note(Activity::Grads, || {
+            let parts = self.parts(dims, Use::Reverse, context).expect("what fuses has its parts");
             let (rates, arithmetic) = (self.rates(), context.arithmetic());
             let dy = rates.masked_gradient(dy, context);
             let run = |output: &mut Output| {
@@ -374,12 +383,13 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
                 };
                 update(base, write)
             };
-            if rates.apply(context) || !adds_to(arithmetic) {
-                let mut f = blank(dims.iter().product());
+            if apart(rates, context) {
+                let shape = y.dims();
+                let mut f = blank(shape.iter().product());
                 let (dx, inside) = run(&mut Output::Value(&mut f));
                 inside.expect("values of their own are on no grid");
                 context.unwatched();
-                let f = rates.masked(tensor(f, dims), context);
+                let f = rates.masked(tensor(f, shape), context);
                 return (arithmetic.apply(y, f, Direction::Subtract), dx);
             }
             let (stream, (dx, inside)) = added(y, Direction::Subtract, arithmetic, run);
@@ -391,14 +401,13 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
     }
 
     fn reversal(&self, dims: [usize; D], context: &Context<'_>) -> Option<Reversal> {
-        let in_one = if self.fuses(context) { self.reverse_scratch(dims, context) } else { None };
-        match in_one {
-            // Beside masks the output, which is not added where it is made.
-            Some(scratch) => {
-                Some(Reversal { saved: 0, scratch: scratch + 3 * masked_stream(self, dims, context) })
-            }
-            None => Some(Reversal::in_turn(dims, self.footprint(dims, context)?)),
-        }
+        let Some(scratch) = reversed_in_one(self, dims, context) else {
+            return Some(Reversal::in_turn(dims, self.footprint(dims, context)?));
+        };
+        let stream = bytes_of(self.output_dims(dims));
+        let output = if apart(self.rates(), context) { stream } else { 0 };
+        let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
+        Some(Reversal { saved: 0, scratch: scratch + output + masks })
     }
 
     fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {
@@ -409,7 +418,7 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         if !self.fuses(context) {
             return Some(self.burn_footprint(dims, context));
         }
-        let masks = 2 * masked_stream(self, dims, context);
+        let masks = if self.rates().apply(context) { 2 * bytes_of(self.output_dims(dims)) } else { 0 };
         let FusedScratch { forward, vjp } = self.fused_scratch(dims, context);
         let (saved, spared) = self.kernel_saved(dims, context).bytes(dims.iter().product());
         Some(Footprint { saved, forward: forward + masks, vjp: vjp + masks, spared })

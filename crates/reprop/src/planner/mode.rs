@@ -93,7 +93,7 @@ impl Mode {
     }
 }
 
-/// What `Reprop` and `PaReprop` run as, with transitions kept and recomputed.
+/// What `Reprop` and an overlapping `PaReprop` run as, with transitions kept and recomputed.
 pub(crate) fn usual(sizes: &Sizes) -> Vec<Mode> {
     let modes = [false, true].into_iter().flat_map(|overlap| {
         [false, true].map(|recompute_transitions| Mode { overlap, recompute_transitions, ..Mode::default() })

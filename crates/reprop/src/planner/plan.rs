@@ -36,7 +36,7 @@ pub struct Plan {
     /// Every mode, from the one that keeps most.
     pub candidates: Vec<Candidate>,
     chosen: usize,
-    /// What `Reprop` and `PaReprop` run as.
+    /// What `Reprop` and an overlapping `PaReprop` run as.
     usual: Vec<Mode>,
 }
 

@@ -80,6 +80,7 @@ impl Trials {
         let keeping = self.keeping.and_then(|_| rest.next());
 
         let is_block = sizes.is_block();
+        let leanest = Layout::of(self.lean, &is_block);
         let end = |place| {
             let grads = median_of(lean, Activity::Grads, place);
             let forward = median_of(lean, Activity::Forward, place);
@@ -90,8 +91,11 @@ impl Trials {
                 let place = engine::FIRST_PIECE + index;
                 let [forward, recover, grads] = [Activity::Forward, Activity::Recover, Activity::Grads]
                     .map(|activity| median_of(lean, activity, place));
-                // What was kept was not run again; it would be as it was run before.
-                let recover = if recover > 0.0 { recover } else { forward };
+                // What was kept was not run again; it would be as it was run before. Nor is a sub-block's recovery told apart that is
+                // recovered and differentiated in one: it takes as long as its forward, and both were counted as gradients.
+                let missing = (forward - recover).max(0.0);
+                let grads = if leanest.keeps(index, is_block[index]) { grads } else { grads - missing };
+                let recover = recover + missing;
                 PlaceCosts { forward, saving: recover, recover, grads }
             })
             .collect();
@@ -114,7 +118,6 @@ impl Trials {
         };
         // What modes keep more or less of: blocks, or transitions where there are no blocks.
         let plain = !is_block.contains(&true);
-        let leanest = Layout::of(self.lean, &is_block);
         let is_own = |index: usize| (plain || is_block[index]) && !leanest.keeps(index, is_block[index]);
         if let (Some(keeping), Some(mode)) = (keeping, self.keeping) {
             let layout = Layout::of(mode, &is_block);

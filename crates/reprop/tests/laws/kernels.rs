@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorData};
 use reprop::layers::{AttentionConfig, Initial, MlpConfig};
 use reprop::{
     Arithmetic, Direction, Gradients, HiddenKeys, Kernels, Meter, Mode, Network, Residual, Side, Strategy,
-    Trace,
+    Trace, gradient_digest,
 };
 use reprop_models::{RevVit, RevVitConfig};
 
@@ -68,7 +68,7 @@ fn a_pass_that_is_used_again_sees_new_weights() {
     }
 }
 
-fn added_at_once<F: Residual<3>>(sub_block: &F, what: &str) {
+fn added_at_once<F: Module + Residual<3>>(sub_block: &F, what: &str) {
     let [x, base, dy] = [1, 2, 3].map(|seed| noise(seed, [3, 7, 12]));
     let arithmetics = [Arithmetic::default(), Arithmetic::Exact { fraction_bits: 25 }, Arithmetic::Float];
     for arithmetic in arithmetics {
@@ -91,6 +91,20 @@ fn added_at_once<F: Residual<3>>(sub_block: &F, what: &str) {
             let onto = sub_block.vjp_onto(saved, dy.clone(), base.clone(), &context, &mut gradients());
             assert_eq!(onto.into_data(), apart.into_data(), "{what}, {arithmetic:?}, gradient");
         }
+        let reversed = |in_one: bool| {
+            let meter = Meter::new();
+            let mut gradients = Gradients::new(&meter);
+            let (x, dy) = (x.clone(), dy.clone());
+            let [y, dx] = [base.clone(), base.clone().mul_scalar(0.5)];
+            let (stream, dx) = if in_one {
+                sub_block.reverse_onto(x, y, dy, dx, &context, &mut gradients)
+            } else {
+                let (stream, saved) = sub_block.forward_saving_onto(x, y, Direction::Subtract, &context);
+                (stream, sub_block.vjp_onto(saved, dy, dx, &context, &mut gradients))
+            };
+            (stream.into_data(), dx.into_data(), gradient_digest(sub_block, &gradients.into_params()))
+        };
+        assert_eq!(reversed(true), reversed(false), "{what}, {arithmetic:?}, reversed");
     }
 }
 

@@ -120,7 +120,7 @@ fn pareprop_keeps_blocks_instead_of_overlapping_where_each_fills_the_threads() {
         found.expect("a plan").expect("a prediction")
     };
     let overlapping = |blocks_kept| Strategy::Planned(Mode { blocks_kept, overlap: true, ..Mode::default() });
-    let (few, many) = (2, 64);
+    let (few, many) = (2, 256);
     assert_eq!(predicted(many, Strategy::PaReprop), predicted(many, overlapping(1)));
     let [reprop, pareprop] = [Strategy::Reprop, Strategy::PaReprop].map(|strategy| predicted(few, strategy));
     assert_eq!((reprop.blocks_kept, pareprop.blocks_kept), (1, 2));

@@ -42,7 +42,8 @@ impl FusedWay<3> for Attention {
     type Parts<'p> = Parts<'p>;
 
     fn fuses(&self, context: &Context<'_>) -> bool {
-        self.projections().fuse(context)
+        // The kernel gives nothing for a sample without visible keys, and not the mean.
+        self.projections().fuse(context) && context.side().is_none_or(every_sample_has_keys)
     }
 
     fn parts<'p>(
@@ -55,10 +56,6 @@ impl FusedWay<3> for Attention {
             return None;
         }
         let visible = context.side().map(visible);
-        // The kernel gives nothing for a sample without visible keys, and not the mean.
-        if visible.iter().flat_map(|visible| visible.chunks(tokens)).any(|keys| !keys.contains(&true)) {
-            return None;
-        }
         let around = self.projections().parts(batch * tokens, usage, context)?;
         Some(Parts {
             shape: AttentionShape { batch, tokens, heads: self.heads },
@@ -167,4 +164,9 @@ impl FusedParts<3> for Parts<'_> {
 /// Keys that are not hidden.
 fn visible(HiddenKeys(hidden): &HiddenKeys) -> Vec<bool> {
     hidden.to_data().iter::<bool>().map(|hidden| !hidden).collect()
+}
+
+fn every_sample_has_keys(hidden: &HiddenKeys) -> bool {
+    let [_, tokens] = hidden.0.dims();
+    visible(hidden).chunks(tokens.max(1)).all(|keys| keys.contains(&true))
 }

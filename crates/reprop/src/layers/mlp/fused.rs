@@ -33,7 +33,7 @@ impl FusedWay<3> for Mlp {
     }
 
     fn largest_product(&self, dims: [usize; 3]) -> usize {
-        dims.iter().product::<usize>() * self.expand.weight.dims()[1]
+        dims.iter().product::<usize>() * self.hidden
     }
 
     fn parts<'p>(
