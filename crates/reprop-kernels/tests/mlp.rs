@@ -81,14 +81,28 @@ impl Case {
         let mut again = vec![0.0; self.x.len()];
         let saved = mlp.forward_saving(&self.x, &mut Output::Value(&mut again), ws).unwrap();
         assert_same_bits("saving or not", &y, &again);
-        let mut dx = vec![0.0; self.x.len()];
-        let mut d: Vec<Vec<f32>> = self.p.iter().map(|p| vec![0.0; p.len()]).collect();
-        let [scale, bias, fc1, fc1_bias, fc2, fc2_bias] = d.get_disjoint_mut([0, 1, 2, 3, 4, 5]).unwrap();
-        let grads = MlpGrads { norm: NormGrads { scale, bias }, fc1, fc1_bias, fc2, fc2_bias };
-        mlp.vjp(&self.x, saved, &self.dy, &mut dx, Base::Nothing, grads, ws);
-        let mut all = vec![y, dx];
-        all.append(&mut d);
-        all
+        let gradients = |run: &mut dyn FnMut(&mut [f32], MlpGrads)| {
+            let mut all = vec![vec![0.0; self.x.len()]];
+            all.extend(self.p.iter().map(|p| vec![0.0; p.len()]));
+            let [dx, scale, bias, fc1, fc1_bias, fc2, fc2_bias] =
+                all.get_disjoint_mut([0, 1, 2, 3, 4, 5, 6]).unwrap();
+            run(dx, MlpGrads { norm: NormGrads { scale, bias }, fc1, fc1_bias, fc2, fc2_bias });
+            all
+        };
+        let mut saved = Some(saved);
+        let two = gradients(&mut |dx, grads| {
+            mlp.vjp(&self.x, saved.take().unwrap(), &self.dy, dx, Base::Nothing, grads, ws);
+        });
+        again.fill(0.0);
+        let one = gradients(&mut |dx, grads| {
+            let mut output = Output::Value(&mut again);
+            mlp.reverse(&self.x, &mut output, &self.dy, dx, Base::Nothing, grads, ws).unwrap();
+        });
+        assert_same_bits("forward and back in one", &y, &again);
+        for (two, one) in two.iter().zip(&one) {
+            assert_same_bits("forward and back in one", two, one);
+        }
+        [vec![y], two].concat()
     }
 }
 

@@ -84,15 +84,22 @@ fn transformer_kernels_stay_inside_their_slices() {
             let mlp = Mlp { norm, fc1, fc1_bias: b1.get(), fc2, fc2_bias: bias.get() };
             grid.snap(y.get_mut(), ws).unwrap();
             let mut output = Output::OnGrid { grid, base: None, y: y.get_mut(), direction: Direction::Add };
-            let saved = mlp.forward_saving(x.get(), &mut output, ws).unwrap();
-            let grads = MlpGrads {
-                norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
-                fc1: dw1.get_mut(),
-                fc1_bias: db1.get_mut(),
-                fc2: dw2.get_mut(),
-                fc2_bias: db2.get_mut(),
-            };
-            mlp.vjp(x.get(), saved, dy.get(), dx.get_mut(), Base::Itself, grads, ws);
+            let mut saved = Some(mlp.forward_saving(x.get(), &mut output, ws).unwrap());
+            for in_one in [false, true] {
+                let grads = MlpGrads {
+                    norm: NormGrads { scale: ds.get_mut(), bias: db.get_mut() },
+                    fc1: dw1.get_mut(),
+                    fc1_bias: db1.get_mut(),
+                    fc2: dw2.get_mut(),
+                    fc2_bias: db2.get_mut(),
+                };
+                let (x, dy, dx) = (x.get(), dy.get(), dx.get_mut());
+                if in_one {
+                    mlp.reverse(x, &mut output, dy, dx, Base::Itself, grads, ws).unwrap();
+                } else {
+                    mlp.vjp(x, saved.take().unwrap(), dy, dx, Base::Itself, grads, ws);
+                }
+            }
             finite!(y, dx, dw1, db1, dw2, db2);
         }
         let grads = linear::LinearGrads { x: dx.get_mut(), weight: dw1.get_mut(), bias: db1.get_mut() };

@@ -5,6 +5,8 @@
 //!
 //! Two phases [backward](back). Rows: `dh = dy W₂ᵀ`, `du = dh gelu'(u)`, `dn = du W₁ᵀ`, the norm's `dx`. Then the weights:
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
+//!
+//! Forward and backward in one: the rows' phase of the backward makes `u` itself, and `f(x)` of `h`.
 
 mod back;
 

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::layer_norm::{LayerNorm, NormGrads};
+use reprop_kernels::linear::FEW_ROWS;
 use reprop_kernels::mlp::{self as kernel, MlpGrads, MlpSaved, hidden_len};
 use reprop_kernels::output::{Base, Output};
 
@@ -76,6 +77,30 @@ impl FusedWay<3> for Mlp {
         }
     }
 
+    fn reverse_scratch(&self, [batch, tokens, width]: [usize; 3], _: &Context<'_>) -> Option<u64> {
+        let rows = batch * tokens;
+        let hidden = hidden_len(rows, self.hidden);
+        // Both weights are packed both ways at once. With more hidden columns than rows, that would take more than two inputs.
+        if rows > FEW_ROWS && self.hidden > rows {
+            return None;
+        }
+        let weights = RowsWeight::bytes(rows, [2 * width, 2 * self.hidden], [rows * width]);
+        Some(weights + lent([2 * rows, rows * width, hidden, hidden]))
+    }
+
+    fn fused_reverse(
+        &self,
+        parts: &Parts<'_>,
+        (x, dy): (Tensor<3>, Tensor<3>),
+        output: &mut Output,
+        (dx, base): (&mut [f32], Base),
+        gradients: &mut Gradients,
+    ) -> Result<(), GridOverflow> {
+        let (x, dy) = (Floats::of(x), Floats::of(dy));
+        let run = |grads: MlpGrads| parts.kernel().reverse(&x, output, &dy, dx, base, grads, parts.memory());
+        self.with_grads(gradients, run)
+    }
+
     fn fused_vjp(
         &self,
         FusedSaved { x, kernel: saved, .. }: FusedSaved<3, MlpSaved>,
@@ -85,6 +110,16 @@ impl FusedWay<3> for Mlp {
         gradients: &mut Gradients,
     ) {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
+        let (x, dy) = (Floats::of(x), Floats::of(dy));
+        self.with_grads(gradients, |grads| {
+            parts.kernel().vjp(&x, saved, &dy, dx, base, grads, parts.memory())
+        });
+    }
+}
+
+impl Mlp {
+    /// Adds to `gradients` what `run` writes.
+    fn with_grads<R>(&self, gradients: &mut Gradients, run: impl FnOnce(MlpGrads) -> R) -> R {
         let Self { norm, expand, contract, .. } = self;
         let (Some(beta), Some(fc1_bias), Some(fc2_bias)) = (&norm.beta, &expand.bias, &contract.bias) else {
             unreachable!("a fused perceptron has all its biases")
@@ -92,14 +127,13 @@ impl FusedWay<3> for Mlp {
         let (mut d_scale, mut d_bias) = (Grad::of(&norm.gamma), Grad::of(beta));
         let (mut d_fc1, mut d_fc1_bias) = (Grad::of(&expand.weight), Grad::of(fc1_bias));
         let (mut d_fc2, mut d_fc2_bias) = (Grad::of(&contract.weight), Grad::of(fc2_bias));
-        let grads = MlpGrads {
+        let result = run(MlpGrads {
             norm: NormGrads { scale: &mut d_scale, bias: &mut d_bias },
             fc1: &mut d_fc1,
             fc1_bias: &mut d_fc1_bias,
             fc2: &mut d_fc2,
             fc2_bias: &mut d_fc2_bias,
-        };
-        parts.kernel().vjp(&Floats::of(x), saved, &Floats::of(dy), dx, base, grads, parts.memory());
+        });
         // In the order of the derivative on Burn's operations.
         d_fc2.add_to(gradients);
         d_fc2_bias.add_to(gradients);
@@ -107,6 +141,7 @@ impl FusedWay<3> for Mlp {
         d_fc1_bias.add_to(gradients);
         d_scale.add_to(gradients);
         d_bias.add_to(gradients);
+        result
     }
 }
 
