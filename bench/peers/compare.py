@@ -115,7 +115,9 @@ def main():
     settings |= PEER_ON_AVX2 if args.isa else {}
     peer = Side(args.peer, {"PEER_THREADS": str(args.threads), "OMP_NUM_THREADS": str(args.threads), **settings})
     times = {unit: [] for unit in args.units}
-    found = {"threads": args.threads, "pairs_ours_peer_ms": times}
+    # What else two archived runs may differ by.
+    preloaded = os.path.basename(args.peer_preload) if args.peer_preload else None
+    found = {"threads": args.threads, "isa": args.isa, "peer_preload": preloaded, "pairs_ours_peer_ms": times}
     if args.steps:
         # Before the clock runs: watching allocations takes time.
         found["peer"] = peer.ask("version")

@@ -3,6 +3,8 @@
 //! A sub-block writes the one as [`BurnWay`] and the other as [`FusedWay`]; which of them runs, where masks come in, and how a result is added to a
 //! stream while it is in cache is the same for all, and written here once.
 
+mod reverse;
+
 use burn::tensor::Tensor;
 use reprop_kernels::grid::GridOverflow;
 use reprop_kernels::heap::blank;
@@ -10,7 +12,7 @@ use reprop_kernels::output::{Base, Output};
 use reprop_kernels::sixteen::Rounds;
 
 use super::site;
-use crate::kernels::{Use, added, adds_to, lent, onto, spared, tensor, update, value};
+use crate::kernels::{Use, lent, onto, spared, tensor, update, value};
 use crate::residual::in_turn;
 use crate::{Activity, Context, Direction, Footprint, Gradients, Residual, Reversal, Saved, Storing};
 
@@ -247,20 +249,6 @@ fn bytes_of<const D: usize>(dims: [usize; D]) -> u64 {
     (dims.iter().product::<usize>() * size_of::<f32>()) as u64
 }
 
-/// Whether an output is made apart from the stream that it is added to: something is dropped from it, or kernels cannot add.
-fn apart(rates: Rates, context: &Context<'_>) -> bool {
-    rates.apply(context) || !adds_to(context.arithmetic())
-}
-
-/// Bytes of temporaries, if the sub-block is recovered and differentiated in one.
-fn reversed_in_one<const D: usize, T: FusedWay<D>>(
-    sub_block: &T,
-    dims: [usize; D],
-    context: &Context<'_>,
-) -> Option<u64> {
-    if sub_block.fuses(context) { sub_block.reverse_scratch(dims, context) } else { None }
-}
-
 impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
     type Saved = Ways<D, T::BurnSaved, T::KernelSaved>;
 
@@ -368,46 +356,17 @@ impl<const D: usize, T: FusedWay<D>> Residual<D> for T {
         context: &Context<'_>,
         gradients: &mut Gradients,
     ) -> (Tensor<D>, Tensor<D>) {
-        let dims = x.dims();
-        if reversed_in_one(self, dims, context).is_none() {
+        if reverse::scratch(self, x.dims(), context).is_none() {
             return in_turn(self, (x, y), (dy, base), context, gradients);
         }
-        context.note(Activity::Grads, || {
-            let parts = self.parts(dims, Use::Reverse, context).expect("what fuses has its parts");
-            let (rates, arithmetic) = (self.rates(), context.arithmetic());
-            let dy = rates.masked_gradient(dy, context);
-            let run = |output: &mut Output| {
-                let write = |base: Option<&[f32]>, dx: &mut [f32]| {
-                    let base = base.map_or(Base::Itself, Base::Other);
-                    self.fused_reverse(&parts, (x, dy), output, (dx, base), gradients)
-                };
-                update(base, write)
-            };
-            if apart(rates, context) {
-                let shape = y.dims();
-                let mut f = blank(shape.iter().product());
-                let (dx, inside) = run(&mut Output::Value(&mut f));
-                inside.expect("values of their own are on no grid");
-                context.unwatched();
-                let f = rates.masked(tensor(f, shape), context);
-                return (arithmetic.apply(y, f, Direction::Subtract), dx);
-            }
-            let (stream, (dx, inside)) = added(y, Direction::Subtract, arithmetic, run);
-            if inside.is_err() {
-                context.unwatched();
-            }
-            (stream, dx)
-        })
+        context.note(Activity::Grads, || reverse::in_one(self, (x, y), (dy, base), context, gradients))
     }
 
     fn reversal(&self, dims: [usize; D], context: &Context<'_>) -> Option<Reversal> {
-        let Some(scratch) = reversed_in_one(self, dims, context) else {
-            return Some(Reversal::in_turn(dims, self.footprint(dims, context)?));
-        };
-        let stream = bytes_of(self.output_dims(dims));
-        let output = if apart(self.rates(), context) { stream } else { 0 };
-        let masks = if self.rates().apply(context) { 2 * stream } else { 0 };
-        Some(Reversal { saved: 0, scratch: scratch + output + masks })
+        match reverse::scratch(self, dims, context) {
+            Some(scratch) => Some(Reversal { saved: 0, scratch }),
+            None => Some(Reversal::in_turn(dims, self.footprint(dims, context)?)),
+        }
     }
 
     fn shared_work(&self, dims: [usize; D], context: &Context<'_>) -> usize {

@@ -112,7 +112,7 @@ impl FusedWay<3> for Mlp {
         let parts = self.parts(x.dims(), Use::Vjp, context).expect("what ran fused before runs fused again");
         let (x, dy) = (Floats::of(x), Floats::of(dy));
         self.with_grads(gradients, |grads| {
-            parts.kernel().vjp(&x, saved, &dy, dx, base, grads, parts.memory())
+            parts.kernel().vjp(&x, saved, &dy, dx, base, grads, parts.memory());
         });
     }
 }
