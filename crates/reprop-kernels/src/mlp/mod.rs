@@ -3,7 +3,7 @@
 //! One phase forward: a task takes its rows through norm, `W₁`, GELU and `W₂` without leaving the second-level cache.
 //! Saved: the norm's statistics and `u = norm(x) W₁ + b₁`.
 //!
-//! Two phases [backward](back). Rows: `dh = dy W₂ᵀ`, `du = dh gelu'(u)`, `dn = du W₁ᵀ`, the norm's `dx`. Then the weights:
+//! Two phases backward. Rows: `dh = dy W₂ᵀ`, `du = dh gelu'(u)`, `dn = du W₁ᵀ`, the norm's `dx`. Then the weights:
 //! `dW₂ = hᵀ dy`, `dW₁ = nᵀ du` with `h = gelu(u)` and `n = norm(x)`, both recomputed: GELU's value comes with its derivative.
 //!
 //! Forward and backward in one: the rows' phase of the backward makes `u` itself, and `f(x)` of `h`.
