@@ -1,8 +1,11 @@
 //! What is predicted before a pass is what the meter counts in it.
 
-use reprop::{Costs, Holder, Meter, Mode, Network, Pass, Precision, Prediction, Strategy, gradient_digest};
+use reprop::{
+    Costs, Holder, Kernels, Meter, Mode, Network, Pass, Precision, Prediction, Strategy, gradient_digest,
+};
 use reprop_models::{RevVit, RevVitConfig};
 
+use crate::KERNELS;
 use crate::common::{labels, noise, strategies, trainable, training, with_threads};
 
 fn network(depth: usize) -> RevVit {
@@ -123,7 +126,9 @@ fn pareprop_keeps_blocks_instead_of_overlapping_where_each_fills_the_threads() {
     let (few, many) = (2, 256);
     assert_eq!(predicted(many, Strategy::PaReprop), predicted(many, overlapping(1)));
     let [reprop, pareprop] = [Strategy::Reprop, Strategy::PaReprop].map(|strategy| predicted(few, strategy));
-    assert_eq!((reprop.blocks_kept, pareprop.blocks_kept), (1, 2));
+    // Burn's operations fill no threads.
+    let kept = if KERNELS == Kernels::Burn { 1 } else { 2 };
+    assert_eq!((reprop.blocks_kept, pareprop.blocks_kept), (1, kept));
     assert!(pareprop.activation_peak <= predicted(few, overlapping(0)).activation_peak);
     let data = (noise(4, [batch, 3, 224, 224]), labels(batch, 1000));
     let found = with_threads(few, || {
