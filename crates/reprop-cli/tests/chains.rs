@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{command, run, stdout};
@@ -182,21 +182,29 @@ fn an_interrupt_ends_a_run_inside_its_pass_which_goes_on_to_the_same_bits() {
     let whole = arguments("whole");
     let expected = digest(&last_line(&stdout(&whole.iter().map(String::as_str).collect::<Vec<_>>())));
     let mut inside = 0;
-    for wanted in [3, 9, 15] {
+    for wanted in [2, 3, 5, 9, 15] {
         let name = format!("interrupted-{wanted}");
         let (out, arguments) = (folder.path().join(&name), arguments(&name));
         let mut command = command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let runs = |child: &mut Child| child.try_wait().expect("a state").is_none();
         let deadline = Instant::now() + Duration::from_mins(1);
-        while points(&out.join("snapshots")) < wanted && Instant::now() < deadline {
+        while runs(&mut child) && points(&out.join("snapshots")) < wanted && Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(500));
         }
-        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(sent.expect("kill starts").success());
+        if runs(&mut child) {
+            // It may end before the signal comes, and then there is nobody to get it.
+            let _ =
+                Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
+        }
         let output = child.wait_with_output().expect("the program ends");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let outcome = last_line(&String::from_utf8_lossy(&output.stdout));
-        assert_eq!(outcome["interrupted"], true, "{outcome}");
+        if outcome["interrupted"] == false {
+            // A fast machine was at the end before so many points were seen.
+            assert_eq!(digest(&outcome), expected, "{wanted} points");
+            continue;
+        }
         if outcome["test_accuracy"].is_null() {
             assert!(out.join("snapshots/manifest").exists());
         }
