@@ -28,7 +28,7 @@ use crate::workspace::{Buffer, Workspace, beyond_caches};
 const TILES: usize = 64;
 
 /// Tiles of a run: whole register tiles of every instruction set. A longer run adds up the weight's gradient less often; with 64 channels
-/// this one's matrices still lie in a second-level cache of two megabytes, most of them in one of half that size.
+/// this one's matrices fill a second-level cache of two megabytes.
 const RUN: usize = 96;
 
 /// Partial sums of the weight's gradient: at most this many.
